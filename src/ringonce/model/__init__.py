@@ -1,0 +1,1 @@
+"""What is it? Pure nouns: frozen dataclasses and enums, standard library only."""

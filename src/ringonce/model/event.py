@@ -1,0 +1,49 @@
+"""What happened and who should know: the structure of `POST /v1/notifications`, decoded and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ringonce.model.notification import Content
+
+AddressValue = "str | Mapping[str, object]"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """A person or system named in an event. ``addresses`` maps a channel to canonical address texts."""
+
+    id: str
+    locale: str | None = None
+    timezone: str | None = None
+    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. Times are microseconds UTC; ``tenant`` is ``''`` for none.
+
+    ``to`` maps a channel to one address of somebody without a recipient record; the address stands for the
+    recipient. ``channels`` None means every enabled channel that has an address for the recipient.
+    """
+
+    event_id: str
+    type: str = ""
+    tenant: str = ""
+    recipients: tuple[Recipient, ...] = ()
+    to: Mapping[str, str] = field(default_factory=dict)
+    channels: tuple[str, ...] | None = None
+    content: Content | None = None
+    template: str | None = None
+    data: Mapping[str, object] = field(default_factory=dict)
+    subject: str | None = None
+    thread: str | None = None
+    mentions: tuple[str, ...] = ()
+    priority: str = "normal"
+    collapse: str | None = None
+    send_at: int | None = None
+    expires_at: int | None = None

@@ -1,0 +1,239 @@
+"""What can happen to a notification (events) and what follows from it (effects)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ringonce.model.notification import State
+    from ringonce.model.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """The notification is created: due at ``due_at``, or kept from being sent by the rule ``suppressed_by``."""
+
+    due_at: int
+    suppressed_by: str | None = None
+    expires_at: int | None = None
+    cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A person approved the draft."""
+
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Regenerated:
+    """The draft's text was written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The attempt ``attempt``, begun under a lease that we still hold, came to ``outcome``.
+
+    ``begun`` False: no call was made (an address found dead before the mark, a refused render), so it counts
+    nothing against any budget.
+    """
+
+    attempt: int
+    outcome: Outcome
+    begun: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LateAnswer:
+    """The answer to an attempt whose lease was lost meanwhile."""
+
+    attempt: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """The worker that had begun ``attempt`` is gone; no verdict will come from it in time."""
+
+    attempt: int
+    crashed_too_often: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """The provider was asked whether ``attempt`` had arrived."""
+
+    attempt: int
+    found: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The provider reports on ``attempt``: ``delivered``, ``failed`` or ``read``."""
+
+    attempt: int
+    kind: str
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The person read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Its subject was withdrawn, a newer one of its collapse key came, or a person stopped it."""
+
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """``expires_at`` or the channel's ``max_age`` has passed."""
+
+    reason: str = "expires_at"
+
+
+class Verdict(StrEnum):
+    """What a person (or the end of ``hold_for``) says about a doubt."""
+
+    SENT = "sent"
+    NOT_SENT = "not_sent"
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """A doubt is decided, by a person or by the end of ``hold_for`` (``by`` is then ``hold_for``)."""
+
+    verdict: Verdict
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A person wants it sent again. ``force`` also from sent, and over attempts that have no verdict."""
+
+    by: str
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """It was folded into a digest."""
+
+    digest_id: str
+
+
+TransitionEvent = (
+    Enqueued
+    | Approved
+    | Regenerated
+    | Answered
+    | LateAnswer
+    | LeaseLost
+    | LookedUp
+    | Receipt
+    | Read
+    | Cancel
+    | Expire
+    | Resolve
+    | Retry
+    | Fold
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send at ``due_at``. ``armed`` False: the holder of the retry lease must release it first."""
+
+    due_at: int
+    armed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Ask the provider at ``due_at`` what became of the attempt."""
+
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Nothing to send; look again at ``due_at`` (None: only a person or a receipt decides)."""
+
+    due_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Publish an event of ours. ``data`` are the facts; the engine adds the notification's own."""
+
+    kind: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidate:
+    """The answer proves that the address is dead. ``proof_at`` None: now. ``replace_with``: its new form."""
+
+    reason: str
+    proof_at: int | None = None
+    replace_with: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A scope must stop: until ``until``, or until somebody resumes it (None)."""
+
+    scope: str
+    reason: str
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """A person must look."""
+
+    kind: str
+    text: str
+
+
+Effect = Send | Lookup | WakeAt | Emit | Invalidate | Pause | Alert
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One entry of the timeline, for what no other row tells."""
+
+    kind: str
+    detail: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an event changes nothing, e.g. ``too_late`` or ``already_final``."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the table says. ``refused`` set: ``state`` is the old one, nothing else follows.
+
+    At most one of Send, Lookup, WakeAt is among the effects. With none of them a final state has no more due
+    work, and one that is not final keeps the due work that it has.
+    """
+
+    state: State
+    effects: tuple[Effect, ...] = ()
+    notes: tuple[Note, ...] = ()
+    refused: Refusal | None = None

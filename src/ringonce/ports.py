@@ -1,0 +1,576 @@
+"""What do we need? The engine's ports: what it asks of the world, as protocols and plain records.
+
+Times are microseconds UTC by the store's clock. ``now`` None means: the store's own clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from uuid import UUID
+
+    from ringonce.model.event import Event
+    from ringonce.model.exchange import Answer, Request
+    from ringonce.model.notification import Address, Content, State, Status
+    from ringonce.model.transition import Note, Refusal, TransitionEvent
+
+    Deliver: TypeAlias = Callable[[Sequence[tuple[object, Answer]]], None]
+    """Takes (token, answer) pairs."""
+
+    Planner: TypeAlias = Callable[[Event, Sequence["RecipientFacts"], bool, int], "Plan"]
+    """(event, recipients, subject was cancelled, now) -> Plan. Pure but for ids; called inside the transaction."""
+
+    Decide: TypeAlias = Callable[["Row", "Change", bool, int], "Write"]
+    """(row as locked, change, is the guard's lease still held, now) -> Write. Pure; may be called again."""
+
+    Guard: TypeAlias = Callable[["Row"], bool | Awaitable[bool]]
+    """The application's subject guard: False means withdrawn; an exception means: ask again later."""
+
+RETRY_LEASE = "notifications:retry-worker"
+
+
+class Clock(Protocol):
+    """Time, and waiting for it. The simulator has its own."""
+
+    def now(self) -> int:
+        """Wall clock, microseconds UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go backwards."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class Entropy(Protocol):
+    """Randomness."""
+
+    def uuid7(self) -> UUID:
+        """A new id whose time part is the application's clock."""
+        ...
+
+    def jitter(self) -> float:
+        """Uniform in [0, 1)."""
+        ...
+
+    def token(self) -> str:
+        """An owner id, fresh for each process start."""
+        ...
+
+
+class Wire(Protocol):
+    """Carries requests. Every one gets exactly one answer, in any order, in batches, on the event loop."""
+
+    def submit(
+        self,
+        batch: Sequence[tuple[object, Request]],
+        deliver: Deliver,
+    ) -> None:
+        """Begin all; call ``deliver`` with (token, answer) pairs as they come. Never sends one twice by itself."""
+        ...
+
+    async def start(self) -> None:
+        """Open what is needed; called inside the running event loop."""
+        ...
+
+    async def close(self, grace: float) -> None:
+        """Wait up to ``grace`` seconds for running exchanges, then answer the rest with NoAnswer(sent=True)."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Counters, gauges and alerts."""
+
+    def count(self, name: str, value: int = 1, **labels: str) -> None:
+        """Add to a counter."""
+        ...
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        ...
+
+    def alert(self, kind: str, text: str, **labels: str) -> None:
+        """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+        ...
+
+
+# --- intake and expansion -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event ready to be stored. ``key``: 16-byte digest of (tenant, event id); ``body``: canonical JSON."""
+
+    event: Event
+    key: bytes
+    body_hash: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientFacts:
+    """What the store knows of one recipient of an event, its live addresses included.
+
+    ``direct``: addressed by ``to``, without a record; its one address is in ``addresses``.
+    """
+
+    id: str
+    locale: str | None
+    timezone: str | None
+    addresses: tuple[Address, ...]
+    direct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewContent:
+    """``key`` is unique within the event: channel and locale."""
+
+    key: str
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotification:
+    """A notification to be inserted. ``address`` None: there was none, the notification says so and is final."""
+
+    id: UUID
+    recipient: str
+    channel: str
+    account: str
+    address: Address | None
+    content_key: str
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the rules made of one chunk of an event's recipients."""
+
+    contents: tuple[NewContent, ...]
+    notifications: tuple[NewNotification, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """The line of an answer that stands for one notification."""
+
+    id: UUID
+    recipient: str
+    channel: str
+    status: Status
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of one NewEvent. ``conflict``: the id is known with another body, nothing was stored for it."""
+
+    event_id: str
+    duplicate: bool = False
+    conflict: bool = False
+    pruned: bool = False
+    expanding: bool = False
+    notifications: tuple[Brief, ...] = ()
+
+
+# --- dispatch ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who may send a notification now. ``attempt`` is the number that the mark gave (0: not marked yet)."""
+
+    owner: str
+    fence: int
+    until: int
+    attempt: int = 0
+    started_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The facts about one notification, without its content. ``lease`` None: nobody holds it."""
+
+    id: UUID
+    tenant: str
+    event_id: str
+    event_type: str
+    recipient: str
+    channel: str
+    account: str
+    address: Address | None
+    subject: str | None
+    thread: str | None
+    priority: str
+    collapse: str | None
+    created_at: int
+    state: State
+    lease: Lease | None = None
+    rescued: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A row under our lease, with what is needed to send it."""
+
+    row: Row
+    content: Content
+    address_changed: bool = False
+    purpose: str = "send"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a claim returned, and the store's time at that moment."""
+
+    now: int
+    rows: tuple[Claimed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The survivors of a mark, id -> attempt number; and those that a tombstone stopped, id -> subject."""
+
+    now: int
+    begun: Mapping[UUID, int]
+    cancelled: Mapping[UUID, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One call to the provider, as stored. ``outcome`` is an OutcomeClass value or ``unknown``. No secrets."""
+
+    number: int
+    revision: int
+    fence: int
+    account: str
+    started_at: int
+    ended_at: int | None
+    outcome: str
+    code: str | None = None
+    provider_code: str | None = None
+    reference: str | None = None
+    message_id: str | None = None
+    answer: str = ""
+    rule: str = ""
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
+
+    ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already.
+    """
+
+    id: UUID
+    event: TransitionEvent
+    guard: tuple[str, int] | None = None
+    attempt: AttemptRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What the dispatch row becomes: purpose ``send``, ``lookup`` or ``hold``; ``at`` None: never by itself."""
+
+    purpose: str
+    at: int | None
+    armed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """An event of ours. ``event_id`` is stable: notification id + revision. ``key`` orders."""
+
+    event_id: str
+    kind: str
+    key: str
+    payload: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidation:
+    """Drop an address if it was registered before ``proof_at`` (None: now)."""
+
+    address_id: int
+    value: str
+    reason: str
+    proof_at: int | None = None
+    replace_with: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LanePause:
+    """Stop claiming from ``lane`` until ``until`` (None: until resumed)."""
+
+    lane: str
+    reason: str
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A step, lowered to what the store persists in one transaction.
+
+    ``changed`` False: the state is as before. ``due`` None: the dispatch row is deleted when the state is
+    final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update.
+    """
+
+    state: State
+    changed: bool = True
+    due: Due | None = None
+    attempt: AttemptRow | None = None
+    notes: tuple[Note, ...] = ()
+    outbox: tuple[OutboxRow, ...] = ()
+    invalidate: tuple[Invalidation, ...] = ()
+    pauses: tuple[LanePause, ...] = ()
+    refused: Refusal | None = None
+    alerts: tuple[tuple[str, str], ...] = ()
+    counters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of a Change. ``row`` None: there is no such notification."""
+
+    change: Change
+    row: Row | None
+    write: Write | None
+    lease_held: bool = False
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A search. None means any. ``tenant`` None: the platform's own view over all tenants."""
+
+    tenant: str | None = None
+    status: tuple[str, ...] = ()
+    channel: str | None = None
+    recipient: str | None = None
+    event_id: str | None = None
+    event_type: str | None = None
+    subject: str | None = None
+    code: str | None = None
+    terminal_failures: bool = False
+    since: int | None = None
+    limit: int = 50
+    after: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """One line of a life: a note or an attempt."""
+
+    at: int
+    kind: str
+    detail: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Everything about one notification."""
+
+    row: Row
+    content: Content
+    attempts: tuple[AttemptRow, ...]
+    notes: tuple[TimelineEntry, ...]
+    due: Due | None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """A lane that is paused or switched."""
+
+    lane: str
+    paused: bool
+    until: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is left, for ``--drain``, health and metrics, per channel.
+
+    ``movable``: a worker could do something now or by itself later (retries, leases that run, events not
+    expanded count under channel ``''``). ``oldest_due`` in microseconds UTC.
+    """
+
+    channel: str
+    movable: int = 0
+    future: int = 0
+    held: int = 0
+    paused: int = 0
+    retrying: int = 0
+    leased: int = 0
+    oldest_due: int | None = None
+    next_due: int | None = None
+
+
+class Store(Protocol):
+    """The database. Every method is one transaction unless it says otherwise; batches in, batches out.
+
+    Raises StoreUnavailable when the database can not be reached or written (the caller may try again: every
+    method is safe to repeat), SchemaError when the schema is not right.
+    """
+
+    async def open(self) -> None:
+        """Connect and check the schema (and the encoding, and the SQLite build)."""
+        ...
+
+    async def close(self) -> None:
+        """Give all connections back."""
+        ...
+
+    async def now(self) -> int:
+        """The store's clock."""
+        ...
+
+    # intake
+    async def accept(self, events: Sequence[NewEvent], plan: Planner, *, now: int | None = None) -> list[Accepted]:
+        """Store events; expand those of up to 100 recipients at once, leave the rest to ``expand``."""
+        ...
+
+    async def expand(self, plan: Planner, *, limit: int = 100, now: int | None = None) -> int:
+        """Expand the next chunk of up to ``limit`` recipients of one due event; 0: there was none."""
+        ...
+
+    # addresses
+    async def register(
+        self, tenant: str, recipient: str, channel: str, value: str, *, now: int | None = None
+    ) -> Address:
+        """Register or re-register: one value of a channel and tenant has one owner; a dead one lives again."""
+        ...
+
+    async def addresses(
+        self, tenant: str, recipient: str, channel: str | None = None, *, all_: bool = False
+    ) -> list[Address]:
+        """The live addresses of a recipient; with ``all_`` the invalidated ones too."""
+        ...
+
+    async def invalidate(self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None) -> int:
+        """Drop addresses that were registered before the proof; how many were dropped."""
+        ...
+
+    # dispatch
+    async def claim(
+        self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None
+    ) -> Batch:
+        """Lease up to ``limit`` due and armed rows of a lane that is not paused."""
+        ...
+
+    async def mark(
+        self, owner: str, rows: Sequence[tuple[UUID, int, int]], *, now: int | None = None
+    ) -> Marked:
+        """Durably begin an attempt for each (id, fence, version) that is still ours, unchanged and wanted."""
+        ...
+
+    async def undo(self, owner: str, rows: Sequence[tuple[UUID, int]], *, now: int | None = None) -> int:
+        """Take marks back that led to no call: (id, fence). The lease stays, the number stays burnt."""
+        ...
+
+    async def release(
+        self, owner: str, rows: Sequence[tuple[UUID, int]], *, due_at: int | None = None, note: Note | None = None,
+        now: int | None = None,
+    ) -> int:
+        """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
+        ...
+
+    async def extend(self, owner: str, lease: int, *, now: int | None = None) -> set[UUID]:
+        """Prolong all live leases of ``owner``; the ids that it still holds."""
+        ...
+
+    async def settle(self, changes: Sequence[Change], decide: Decide, *, now: int | None = None) -> list[Settled]:
+        """Apply changes, each through ``decide``, ids locked in order, in one transaction.
+
+        A row whose write is refused by the database as data falls back to a transaction of its own, without
+        the raw answer; its neighbours are not touched.
+        """
+        ...
+
+    async def rescue(self, decide: Decide, *, limit: int = 100, now: int | None = None) -> list[Settled]:
+        """Expired leases: not begun -> due again; begun -> LeaseLost through ``decide``, attempt ``unknown``."""
+        ...
+
+    async def sweep(
+        self, decide: Decide, *, max_age: Mapping[str, int | None], limit: int = 100, now: int | None = None
+    ) -> list[Settled]:
+        """Expire what is past ``expires_at`` or its channel's max_age; end holds whose time is over."""
+        ...
+
+    async def arm(self, term: int, holder: str, *, limit: int = 500, now: int | None = None) -> int:
+        """Release due failed rows to the workers; only while (holder, term) holds RETRY_LEASE."""
+        ...
+
+    # leases and lanes
+    async def take_lease(self, name: str, holder: str, ttl: int, *, now: int | None = None) -> int | None:
+        """Take or prolong a lease; its term (+ 1 at each takeover), or None: another one holds it."""
+        ...
+
+    async def drop_lease(self, name: str, holder: str) -> None:
+        """Give a lease up."""
+        ...
+
+    async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> None:
+        """Pause lanes."""
+        ...
+
+    async def resume(self, lane: str, *, now: int | None = None) -> bool:
+        """Resume a lane; False: it was not paused."""
+        ...
+
+    async def lanes(self) -> list[LaneState]:
+        """All lanes that have ever been paused."""
+        ...
+
+    async def overrides(self) -> dict[str, Mapping[str, object]]:
+        """Channel -> settings changed at run time (``enabled``, ``max_attempts``, …)."""
+        ...
+
+    async def override(self, channel: str, changes: Mapping[str, object], *, now: int | None = None) -> None:
+        """Change settings of a channel at run time; a value None takes the override back."""
+        ...
+
+    # cancelling
+    async def cancel_subject(
+        self, tenant: str, subject: str, decide: Decide, *, by: str = "", now: int | None = None
+    ) -> list[Settled]:
+        """Write the tombstone first, then cancel everything of the subject that is not yet final."""
+        ...
+
+    # reading
+    async def get(self, id_: UUID, *, tenant: str | None = None) -> Life | None:
+        """One notification with its attempts and notes. ``tenant`` None: any."""
+        ...
+
+    async def search(self, query: Query) -> list[Row]:
+        """Newest first."""
+        ...
+
+    async def report(
+        self, *, tenant: str | None = None, channel: str | None = None, since: int | None = None,
+        until: int | None = None, by: Sequence[str] = (),
+    ) -> list[Mapping[str, object]]:
+        """The once report's totals, one row per group of ``by`` (``tenant``, ``channel``, ``day``), or one in all."""
+        ...
+
+    async def backlog(self, *, now: int | None = None) -> list[Backlog]:
+        """What is left, per channel."""
+        ...
+
+    async def outbox(self, *, kind: str | None = None, after: int = 0, limit: int = 100) -> list[tuple[int, OutboxRow]]:
+        """Rows of the outbox in order of insertion, for kind ``table``."""
+        ...
+
+    async def count(self, tenant: str, channel: str, name: str, value: int = 1, *, now: int | None = None) -> None:
+        """Add to a durable daily counter (``duplicates_refused`` …)."""
+        ...
+
