@@ -127,7 +127,7 @@ class Provider:
 
     def request(self, message: Message, address: Address, context: Context) -> Request:
         """Build the one call. Raises InputError when the content can not be sent (becomes invalid_payload)."""
-        raise NotImplementedError
+        raise TypeError(f"provider {self.name} builds no request")
 
     def outcome(self, answer: Answer, context: Context) -> Outcome:
         """What the answer means: the provider's rules first, then the defaults of the status family."""
