@@ -23,11 +23,11 @@ def test_sound_pages_have_no_problem(root: Path) -> None:
 
 def test_broken_links_are_found(root: Path) -> None:
     """A missing page and a missing heading are named with file and line."""
-    (root / "docs" / "index.md").write_text("# First\n\n[a](b.md)\n[c](../README.md#nothing)\n")
+    (root / "docs" / "index.md").write_text("# First\n\n[a](b.md)\n[c](index.md#nothing)\n")
     assert list(docs.broken_links(root)) == [
         "README.md:3: docs/index.md#second-part has no such heading",
         "docs/index.md:3: b.md does not exist",
-        "docs/index.md:4: ../README.md#nothing has no such heading",
+        "docs/index.md:4: index.md#nothing has no such heading",
     ]
 
 
