@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Decide: TypeAlias = Callable[["Row", "Change", bool, int], "Write"]
     """(row as locked, change, is the guard's lease still held, now) -> Write. Pure; may be called again."""
 
-    Guard: TypeAlias = Callable[["Row"], bool | Awaitable[bool]]
+    Guard: TypeAlias = Callable[["Row"], Awaitable[bool]]
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
 
 RETRY_LEASE = "notifications:retry-worker"
