@@ -107,7 +107,7 @@ class Provider:
     rules: ClassVar[tuple[Rule, ...]] = ()
     Options: ClassVar[type[Any]]
 
-    def __init__(self, options: Any) -> None:  # noqa: ANN401 - each provider has its own Options
+    def __init__(self, options: Any) -> None:
         """Keep the options."""
         self.options = options
 
@@ -138,5 +138,7 @@ def required(options: Mapping[str, object], key: str, provider: str) -> str:
     """A text option that must be there. Raises ConfigError naming it."""
     value = options.get(key)
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"provider {provider} needs {key}", field=key, mend=f'set {key} = "…" in the channel')
+        raise ConfigError(
+            f"provider {provider} needs {key}", field=key, mend=f'set {key} = "…" in the channel'
+        )
     return value
