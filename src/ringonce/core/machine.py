@@ -23,22 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, assert_never
 
+from ringonce.core import tally
 from ringonce.core.backoff import delay
-from ringonce.core.tally import (
-    ARRIVED,
-    LOST,
-    REPORTED,
-    address_effects,
-    changed,
-    charged,
-    counts,
-    dispatched,
-    doubt_budget,
-    error_of,
-    is_verdict,
-    late_note,
-    without,
-)
 from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
@@ -73,8 +59,7 @@ from ringonce.model.transition import (
 
 Handler: TypeAlias = Callable[[State, Any, int, float, Policy], Step]
 
-_CLOSED: Final = False
-"""No call is open any more."""
+_BUG: Final = "report it: a bug of ours"
 LOOKUP_AFTER: Final = 60 * SECOND
 AUTH_PROBE_AFTER: Final = 5 * MINUTE
 RE_ADDRESSES: Final = 2
@@ -122,80 +107,29 @@ def _sent(
     """It is sent, by fact or (``rests_on`` in ``unknown``) by assumption. After an end it is a new revision."""
     revision = s.revision + 1 if s.final else s.revision
     state = State(
-        Status.SENT, s.version + 1, revision, attempts, spent or s.spent, unknown, _CLOSED, None,
+        Status.SENT, s.version + 1, revision, attempts, spent or s.spent, unknown, tally.CLOSED, None,
         last_error or s.last_error, message_id, rests_on, s.expires_at,
     )  # fmt: skip
-    return Step(state, (changed("Sent", state), dispatched("Sent", state)), notes)
-
-
-def _ended(s: State, status: Status, note: Note) -> Step:
-    """A rule, a person or the clock ended it: nothing is published, and its doubts stay named."""
-    state = State(
-        status, s.version + 1, s.revision, s.attempts, s.spent, s.unknown, _CLOSED, None,
-        s.last_error, s.message_id, s.rests_on, s.expires_at,
-    )  # fmt: skip
-    return Step(state, (), (note,))
-
-
-def _known(
-    s: State,
-    unknown: tuple[int, ...],
-    effects: tuple[Effect, ...] = (),
-    notes: tuple[Note, ...] = (),
-    *,
-    attempts: int | None = None,
-    rests_on: int | None = None,
-    message_id: str | None = None,
-) -> Step:
-    """Status and due work stay; only what is known about attempts may have changed."""
-    state = State(
-        s.status, s.version + 1, s.revision, s.attempts if attempts is None else attempts, s.spent, unknown, s.open,
-        s.next_attempt_at, s.last_error, message_id or s.message_id, s.rests_on if rests_on is None else rests_on,
-        s.expires_at,
-    )  # fmt: skip
-    return Step(s if _same(s, state) else state, effects, notes)
-
-
-def _same(old: State, new: State) -> bool:
-    """No fact differs (``version`` and ``open`` are none)."""
-    return (
-        new.status is old.status and new.next_attempt_at == old.next_attempt_at and new.attempts == old.attempts
-        and new.revision == old.revision and new.unknown == old.unknown and new.spent == old.spent
-        and new.last_error == old.last_error and new.rests_on == old.rests_on and new.message_id == old.message_id
-    )  # fmt: skip
+    return Step(state, (tally.changed("Sent", state), tally.dispatched("Sent", state)), notes)
 
 
 # --- a call that did not succeed ---------------------------------------------------------------------------------
 # ``g``, the ground, is the old state with the call accounted for: counted, and in its revision.
 
 
-def _ground(s: State, attempts: int, revision: int, spent: Spent, unknown: tuple[int, ...]) -> State:
-    return State(
-        s.status, s.version + 1, revision, attempts, spent, unknown, _CLOSED, None,
-        s.last_error, s.message_id, None, s.expires_at,
-    )  # fmt: skip
-
-
-def _on(g: State, status: Status, spent: Spent, due: int | None, error: LastError | None) -> State:
-    return State(
-        status, g.version, g.revision, g.attempts, spent, g.unknown, _CLOSED, due,
-        error, g.message_id, None, g.expires_at,
-    )  # fmt: skip
-
-
 def _end(
     g: State, spent: Spent, error: LastError, effects: tuple[Effect, ...], notes: tuple[Note, ...]
 ) -> Step:
     """It failed for good: a person must look."""
-    state = _on(g, Status.FAILED, spent, None, error)
-    emits = (changed("Failed", state, error.code), dispatched("Failed", state, error.code))
+    state = tally.on(g, Status.FAILED, spent, None, error)
+    emits = (tally.changed("Failed", state, error.code), tally.dispatched("Failed", state, error.code))
     return Step(state, (*emits, *effects), notes)
 
 
 def _wait(g: State, due: int, error: LastError, effects: tuple[Effect, ...], notes: tuple[Note, ...]) -> Step:
     """Nothing was proved against the notification: it goes on waiting, and no budget is touched."""
     status = Status.PENDING if g.status is Status.PENDING else Status.FAILED
-    return Step(_on(g, status, g.spent, due, error), (Send(due, armed=True), *effects), notes)
+    return Step(tally.on(g, status, g.spent, due, error), (Send(due, armed=True), *effects), notes)
 
 
 def _retry(
@@ -219,8 +153,8 @@ def _retry(
     elif g.expires_at is not None and due >= g.expires_at:
         why = "the next call would come after expires_at"
     else:
-        state = _on(g, Status.FAILED, spent, due, error)
-        return Step(state, (Send(due, armed), changed("Failed", state, error.code), *effects), notes)
+        state = tally.on(g, Status.FAILED, spent, due, error)
+        return Step(state, (Send(due, armed), tally.changed("Failed", state, error.code), *effects), notes)
     return _end(g, spent, error, (*effects, Alert("exhausted", f"{why}; last error {error.code}")), notes)
 
 
@@ -235,8 +169,8 @@ def _refused(
     begun: bool = True,
 ) -> Step:
     """The provider said no, or we did before the call: what the outcome's class makes of it."""
-    error, effects, spent = error_of(outcome), address_effects(outcome), g.spent
-    hint = None if outcome.retry_after_s is None else outcome.retry_after_s * SECOND
+    error, effects, spent = tally.error_of(outcome), tally.address_effects(outcome), g.spent
+    hint = tally.hint(outcome)
     if outcome.re_address is not None:
         # Each call of this revision charges one class, but those that only learnt a new address.
         moves = g.attempts - spent.base - spent.transient - spent.rate_limited - spent.unknown
@@ -272,30 +206,27 @@ def _refused(
         case OutcomeClass.DISABLED | OutcomeClass.NOT_IMPLEMENTED:
             return _wait(g, now, error, (*effects, Pause("channel", outcome.cls.value)), notes)
         case OutcomeClass.ACCEPTED:
-            raise IllegalTransition(
-                "an accepted answer was treated as a refusal", mend="report it: a bug of ours"
-            )
+            raise IllegalTransition("an accepted answer is no refusal", mend=_BUG)
         case _:
             assert_never(outcome.cls)
 
 
 def _doubt(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, policy: Policy) -> Step:
     """A call began and no verdict came: the channel's policy decides."""
-    unknown, spent, error = (*s.unknown, attempt), charged(s.spent, policy, 1), error_of(outcome)
-    g = _ground(s, s.attempts + 1, s.revision, spent, unknown)
+    unknown, spent, error = (*s.unknown, attempt), tally.charged(s.spent, policy, 1), tally.error_of(outcome)
+    g = tally.ground(s, s.attempts + 1, s.revision, spent, unknown)
     match policy.in_doubt:
         case InDoubt.RESEND:
-            used, budget = doubt_budget(spent, policy)
-            hint = None if outcome.retry_after_s is None else outcome.retry_after_s * SECOND
-            due = now + delay(policy, used, jitter, hint, floor=outcome.floor)
+            used, budget = tally.doubt_budget(spent, policy)
+            due = now + delay(policy, used, jitter, tally.hint(outcome), floor=outcome.floor)
             return _retry(g, spent, used, budget, due, error, policy, (), ())
         case InDoubt.ASSUME_SENT:
             return _sent(s, s.attempts + 1, attempt, None, unknown, spent=spent, last_error=error)
         case InDoubt.HOLD:
             until = None if policy.hold_for is None else now + policy.hold_for
-            return Step(_on(g, Status.IN_DOUBT, spent, None, error), (WakeAt(until),))
+            return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (WakeAt(until),))
         case InDoubt.LOOKUP:
-            return Step(_on(g, Status.IN_DOUBT, spent, None, error), (Lookup(now + LOOKUP_AFTER),))
+            return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (Lookup(now + LOOKUP_AFTER),))
         case _:
             assert_never(policy.in_doubt)
 
@@ -305,25 +236,21 @@ def _doubt(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, po
 
 def _illegal(s: State, e: TransitionEvent, _now: int, _jitter: float, _policy: Policy) -> Step:
     """Only a bug asks for this."""
-    raise IllegalTransition(
-        f"{type(e).__name__} is illegal in status {s.status.value}", mend="report it: a bug of ours"
-    )
+    raise IllegalTransition(f"{type(e).__name__} is illegal in status {s.status.value}", mend=_BUG)
 
 
 def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) -> Step:
     """Created: a rule, a withdrawn subject or the clock may end it before it begins."""
     if s.version:
-        raise IllegalTransition("a notification is enqueued once", mend="report it: a bug of ours")
+        raise IllegalTransition("a notification is enqueued once", mend=_BUG)
+    new = State(Status.PENDING, 0, next_attempt_at=e.due_at, expires_at=e.expires_at)
     if e.cancelled:
-        return _ended(
-            s,
-            Status.CANCELLED,
-            Note("cancelled", {"by": "subject", "reason": "withdrawn before it was planned"}),
-        )
+        note = Note("cancelled", {"by": "subject", "reason": "withdrawn before it was planned"})
+        return tally.ended(new, Status.CANCELLED, note)
     if e.suppressed_by is not None:
-        return _ended(s, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
+        return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
     if e.expires_at is not None and e.expires_at <= now:
-        return _ended(s, Status.EXPIRED, Note("expired", {"reason": "expires_at"}))
+        return tally.ended(new, Status.EXPIRED, Note("expired", {"reason": "expires_at"}))
     state = State(Status.PENDING, 1, next_attempt_at=e.due_at, expires_at=e.expires_at)
     return Step(state, (Send(e.due_at, armed=True),))
 
@@ -335,19 +262,15 @@ def _answered(s: State, e: Answered, now: int, jitter: float, policy: Policy) ->
         return _after(s, e, now, jitter, policy)
     if outcome.cls is OutcomeClass.ACCEPTED:
         return _sent(s, s.attempts + e.begun, e.attempt, outcome.message_id, s.unknown)
-    if e.begun and not is_verdict(outcome):
+    if e.begun and not tally.is_verdict(outcome):
         return _doubt(s, e.attempt, outcome, now, jitter, policy)
-    counted = e.begun and counts(outcome, policy)
-    g = _ground(s, s.attempts + counted, s.revision, s.spent, s.unknown)
+    counted = e.begun and tally.counts(outcome, policy)
+    g = tally.ground(s, s.attempts + counted, s.revision, s.spent, s.unknown)
     made = _refused(g, outcome, now, jitter, policy, begun=e.begun)
-    if not _same(s, made.state):
+    if not tally.same(s, made.state):
         return made
     # A row that goes back at the very moment it was due: no fact changed, only the lease is given up.
-    state = State(
-        s.status, s.version, s.revision, s.attempts, s.spent, s.unknown, _CLOSED, s.next_attempt_at,
-        s.last_error, s.message_id, s.rests_on, s.expires_at,
-    )  # fmt: skip
-    return Step(state, made.effects, made.notes)
+    return Step(tally.released(s), made.effects, made.notes)
 
 
 def _after(s: State, e: Answered, now: int, jitter: float, policy: Policy) -> Step:
@@ -366,8 +289,8 @@ def _arrived(s: State, e: LateAnswer) -> Step:
         s.attempts + uncounted,
         e.attempt,
         e.outcome.message_id,
-        without(s.unknown, e.attempt),
-        notes=(late_note(e.attempt, e.outcome),),
+        tally.without(s.unknown, e.attempt),
+        notes=(tally.late_note(e.attempt, e.outcome),),
     )
 
 
@@ -375,37 +298,45 @@ def _late(s: State, e: LateAnswer, _now: int, _jitter: float, _policy: Policy) -
     """Waiting, or failed for good: an arrival decides, a refusal only ends the doubt about its attempt."""
     if e.outcome.cls is OutcomeClass.ACCEPTED:
         return _arrived(s, e)
-    if e.attempt not in s.unknown or not is_verdict(e.outcome):
+    if e.attempt not in s.unknown or not tally.is_verdict(e.outcome):
         return Step(s)
-    return _known(s, without(s.unknown, e.attempt), address_effects(e.outcome))
+    return tally.known(s, tally.without(s.unknown, e.attempt), tally.address_effects(e.outcome))
 
 
 def _decided(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> Step:
     """In doubt: a verdict on the attempt that the doubt is about decides like an answer in time."""
-    if e.outcome.cls is OutcomeClass.ACCEPTED or e.attempt != s.unknown[-1] or not is_verdict(e.outcome):
+    if (
+        e.outcome.cls is OutcomeClass.ACCEPTED
+        or e.attempt != s.unknown[-1]
+        or not tally.is_verdict(e.outcome)
+    ):
         return _late(s, e, now, jitter, policy)
-    g = _ground(s, s.attempts, s.revision, charged(s.spent, policy, -1), without(s.unknown, e.attempt))
-    return _refused(g, e.outcome, now, jitter, policy, (late_note(e.attempt, e.outcome),))
+    g = tally.ground(
+        s, s.attempts, s.revision, tally.charged(s.spent, policy, -1), tally.without(s.unknown, e.attempt)
+    )
+    return _refused(g, e.outcome, now, jitter, policy, (tally.late_note(e.attempt, e.outcome),))
 
 
 def _proved(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> Step:
     """Sent: by fact it stays; what was only assumed becomes a fact or is taken back."""
     if e.outcome.cls is OutcomeClass.ACCEPTED:
         if s.assumed or s.rests_on == e.attempt:
-            unknown = without(s.unknown, e.attempt)
+            unknown = tally.without(s.unknown, e.attempt)
             message_id = e.outcome.message_id if s.message_id is None else None
-            return _known(s, unknown, (), (), rests_on=e.attempt, message_id=message_id)
-        return _known(s, without(s.unknown, e.attempt))
-    if s.assumed and s.rests_on == e.attempt and is_verdict(e.outcome):
+            return tally.known(s, unknown, (), (), rests_on=e.attempt, message_id=message_id)
+        return tally.known(s, tally.without(s.unknown, e.attempt))
+    if s.assumed and s.rests_on == e.attempt and tally.is_verdict(e.outcome):
         return _reopened(s, e.attempt, e.outcome, now, jitter, policy)
     return _late(s, e, now, jitter, policy)
 
 
 def _reopened(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, policy: Policy) -> Step:
     """What it rested on proves false: a new revision, with what is left of the budgets."""
-    spent = charged(s.spent, policy, -1) if attempt in s.unknown else s.spent
-    g = _ground(s, s.attempts, s.revision + 1, spent, without(s.unknown, attempt))
-    note = Note("reopened", {"attempt": attempt, "revision": g.revision, "code": error_of(outcome).code})
+    spent = tally.charged(s.spent, policy, -1) if attempt in s.unknown else s.spent
+    g = tally.ground(s, s.attempts, s.revision + 1, spent, tally.without(s.unknown, attempt))
+    note = Note(
+        "reopened", {"attempt": attempt, "revision": g.revision, "code": tally.error_of(outcome).code}
+    )
     return _refused(g, outcome, now, jitter, policy, (note,))
 
 
@@ -413,8 +344,8 @@ def _told(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> S
     """Cancelled or expired stays so; an arrival is told all the same (``maybe_sent``)."""
     if e.outcome.cls is not OutcomeClass.ACCEPTED:
         return _late(s, e, now, jitter, policy)
-    unknown = without(s.unknown, e.attempt)
-    return _known(s, unknown, rests_on=e.attempt, message_id=e.outcome.message_id)
+    unknown = tally.without(s.unknown, e.attempt)
+    return tally.known(s, unknown, rests_on=e.attempt, message_id=e.outcome.message_id)
 
 
 def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> Step:
@@ -424,9 +355,9 @@ def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> St
     if e.attempt in s.unknown:
         return Step(s)
     if not e.crashed_too_often:
-        return _doubt(s, e.attempt, LOST, now, jitter, policy)
-    spent = charged(s.spent, policy, 1)
-    g = _ground(s, s.attempts + 1, s.revision, spent, (*s.unknown, e.attempt))
+        return _doubt(s, e.attempt, tally.LOST, now, jitter, policy)
+    spent = tally.charged(s.spent, policy, 1)
+    g = tally.ground(s, s.attempts + 1, s.revision, spent, (*s.unknown, e.attempt))
     error = LastError(Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it")
     return _end(g, spent, error, (Alert("worker_crash", f"attempt {e.attempt}: {error.text}"),), ())
 
@@ -437,7 +368,7 @@ def _unsure(s: State, e: LeaseLost, _now: int, _jitter: float, _policy: Policy) 
         return Step(s)
     # In doubt, the doubt stays about the attempt that it is about.
     unknown = (e.attempt, *s.unknown) if s.status is Status.IN_DOUBT else (*s.unknown, e.attempt)
-    return _known(s, unknown, attempts=s.attempts + 1)
+    return tally.known(s, unknown, attempts=s.attempts + 1)
 
 
 def _receipt(s: State, e: Receipt, now: int, jitter: float, policy: Policy) -> Step:
@@ -448,8 +379,8 @@ def _receipt(s: State, e: Receipt, now: int, jitter: float, policy: Policy) -> S
         "receipt", {"attempt": e.attempt, "kind": e.kind, "code": e.outcome.code if e.outcome else None}
     )
     failed = e.kind == "failed"
-    outcome = (e.outcome or REPORTED) if failed else ARRIVED
-    if failed and s.status is Status.SENT and s.rests_on == e.attempt and is_verdict(outcome):
+    outcome = (e.outcome or tally.REPORTED) if failed else tally.ARRIVED
+    if failed and s.status is Status.SENT and s.rests_on == e.attempt and tally.is_verdict(outcome):
         made = _reopened(s, e.attempt, outcome, now, jitter, policy)
     else:
         made = TABLE[s.status, LateAnswer](s, LateAnswer(e.attempt, outcome), now, jitter, policy)
@@ -483,21 +414,20 @@ def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy)
     if s.open:
         return _refuse(s, "too_late", f"attempt {s.attempts + 1} has started")
     if isinstance(e, Cancel):
-        return _ended(s, Status.CANCELLED, Note("cancelled", {"by": e.by, "reason": e.reason}))
-    return _ended(s, Status.EXPIRED, Note("expired", {"reason": e.reason}))
+        return tally.ended(s, Status.CANCELLED, Note("cancelled", {"by": e.by, "reason": e.reason}))
+    return tally.ended(s, Status.EXPIRED, Note("expired", {"reason": e.reason}))
 
 
 def _resolve(s: State, e: Resolve, now: int, _jitter: float, policy: Policy) -> Step:
     """Somebody who looked (or the end of ``hold_for``) decides the doubt."""
     note = Note("resolved", {"verdict": e.verdict.value, "by": e.by})
     doubt = s.unknown[-1]
-    if e.verdict is Verdict.ASSUMED:
-        return _sent(s, s.attempts, doubt, None, s.unknown, notes=(note,))
-    if e.verdict is Verdict.SENT:
-        return _sent(s, s.attempts, doubt, None, without(s.unknown, doubt), notes=(note,))
-    error = s.last_error or error_of(LOST)
-    g = _ground(s, s.attempts, s.revision, s.spent, ())
-    used, budget = doubt_budget(s.spent, policy)
+    if e.verdict is not Verdict.NOT_SENT:
+        unknown = s.unknown if e.verdict is Verdict.ASSUMED else tally.without(s.unknown, doubt)
+        return _sent(s, s.attempts, doubt, None, unknown, notes=(note,))
+    error = s.last_error or tally.error_of(tally.LOST)
+    g = tally.ground(s, s.attempts, s.revision, s.spent, ())
+    used, budget = tally.doubt_budget(s.spent, policy)
     return _retry(g, s.spent, used, budget, now, error, policy, (), (note,), armed=True)
 
 
@@ -524,7 +454,7 @@ def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> S
     if s.expires_at is not None and s.expires_at <= now:
         return _refuse(s, "expired", "its expires_at has passed; accept a new event instead")
     state = State(
-        Status.PENDING, s.version + 1, s.revision + 1, s.attempts, Spent(s.attempts), s.unknown, _CLOSED, now,
+        Status.PENDING, s.version + 1, s.revision + 1, s.attempts, Spent(s.attempts), s.unknown, tally.CLOSED, now,
         s.last_error, None, None, s.expires_at,
     )  # fmt: skip
     note = Note("retried", {"by": e.by, "force": e.force, "revision": state.revision})

@@ -1,20 +1,25 @@
-"""What a call costs, what its answer proves, and what is published about it. Nothing here decides a status."""
+"""What a call costs, what its answer proves, what is published about it, and how new facts are put together.
+
+Nothing here chooses a status: ``core.machine`` does, and hands it in.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ringonce.model.notification import LastError, Spent
+from ringonce.model.notification import LastError, Spent, State
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
-from ringonce.model.policy import OnAuth
-from ringonce.model.transition import Effect, Emit, Invalidate, Note
+from ringonce.model.policy import SECOND, OnAuth
+from ringonce.model.transition import Effect, Emit, Invalidate, Note, Step
 
 if TYPE_CHECKING:
-    from ringonce.model.notification import State
+    from ringonce.model.notification import Status
     from ringonce.model.policy import Policy
 
 DISPATCHED: Final = "notification.dispatched"
 STATUS_CHANGED: Final = "notification.status_changed"
+CLOSED: Final = False
+"""The value of ``State.open`` after any answer."""
 
 # What is said when no provider said it: a worker that is gone, and receipts without an answer of their own.
 LOST: Final = Outcome(
@@ -53,16 +58,23 @@ def address_effects(outcome: Outcome) -> tuple[Effect, ...]:
     return ()
 
 
+def hint(outcome: Outcome) -> int | None:
+    """Retry-After in microseconds."""
+    return None if outcome.retry_after_s is None else outcome.retry_after_s * SECOND
+
+
 def is_verdict(outcome: Outcome) -> bool:
     """It says yes or no. Only a transient failure can leave open whether the request was accepted."""
     return not (outcome.ambiguous and outcome.cls is OutcomeClass.TRANSIENT)
 
 
 def without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
+    """The attempts without a verdict, less one."""
     return tuple(n for n in numbers if n != number)
 
 
 def late_note(attempt: int, outcome: Outcome) -> Note:
+    """A late answer decided something."""
     return Note("late_verdict", {"attempt": attempt, "outcome": outcome.cls.value, "code": outcome.code})
 
 
@@ -85,3 +97,67 @@ def doubt_budget(spent: Spent, policy: Policy) -> tuple[int, int]:
     if policy.budgets.unknown is None:
         return spent.transient, policy.budgets.transient
     return spent.unknown, policy.budgets.unknown
+
+
+# --- new facts ----------------------------------------------------------------------------------------------------
+
+
+def ended(s: State, status: Status, note: Note) -> Step:
+    """A rule, a person or the clock ended it: nothing is published, and its doubts stay named."""
+    state = State(
+        status, s.version + 1, s.revision, s.attempts, s.spent, s.unknown, CLOSED, None,
+        s.last_error, s.message_id, s.rests_on, s.expires_at,
+    )  # fmt: skip
+    return Step(state, (), (note,))
+
+
+def known(
+    s: State,
+    unknown: tuple[int, ...],
+    effects: tuple[Effect, ...] = (),
+    notes: tuple[Note, ...] = (),
+    *,
+    attempts: int | None = None,
+    rests_on: int | None = None,
+    message_id: str | None = None,
+) -> Step:
+    """Status and due work stay; only what is known about attempts may have changed."""
+    state = State(
+        s.status, s.version + 1, s.revision, s.attempts if attempts is None else attempts, s.spent, unknown, s.open,
+        s.next_attempt_at, s.last_error, message_id or s.message_id, s.rests_on if rests_on is None else rests_on,
+        s.expires_at,
+    )  # fmt: skip
+    return Step(s if same(s, state) else state, effects, notes)
+
+
+def same(old: State, new: State) -> bool:
+    """No fact differs (``version`` and ``open`` are none)."""
+    return (
+        new.status is old.status and new.next_attempt_at == old.next_attempt_at and new.attempts == old.attempts
+        and new.revision == old.revision and new.unknown == old.unknown and new.spent == old.spent
+        and new.last_error == old.last_error and new.rests_on == old.rests_on and new.message_id == old.message_id
+    )  # fmt: skip
+
+
+def ground(s: State, attempts: int, revision: int, spent: Spent, unknown: tuple[int, ...]) -> State:
+    """The ground for what follows a failed call: the old facts with the call accounted for, in its revision."""
+    return State(
+        s.status, s.version + 1, revision, attempts, spent, unknown, CLOSED, None,
+        s.last_error, s.message_id, None, s.expires_at,
+    )  # fmt: skip
+
+
+def on(g: State, status: Status, spent: Spent, due: int | None, error: LastError | None) -> State:
+    """A new state on ``g``. What is no success rests on nothing."""
+    return State(
+        status, g.version, g.revision, g.attempts, spent, g.unknown, CLOSED, due,
+        error, g.message_id, None, g.expires_at,
+    )  # fmt: skip
+
+
+def released(s: State) -> State:
+    """The same facts, and no call is open."""
+    return State(
+        s.status, s.version, s.revision, s.attempts, s.spent, s.unknown, CLOSED, s.next_attempt_at,
+        s.last_error, s.message_id, s.rests_on, s.expires_at,
+    )  # fmt: skip
