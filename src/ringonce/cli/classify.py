@@ -152,7 +152,7 @@ def _answers(case: Mapping[str, Any], cls: type[Provider]) -> list[Answer]:
         raise InputError("it is a text", field="stage", mend="for example RCPT or DATA_END")
     event = case.get("event")
     if event is not None and not (event == Fault.RESET_AFTER_REPLY and status is not None):
-        return [_fault(event, stage)]
+        return [_fault(event, stage, mail=cls.transport == "smtp")]
     if cls.transport == "script":
         return [ScriptedAnswer(_text(body), "")]
     if cls.transport == "smtp":
@@ -166,11 +166,13 @@ def _answers(case: Mapping[str, Any], cls: type[Provider]) -> list[Answer]:
     return [HttpAnswer(status, lower, _text(body).encode("utf-8", "replace"), bool(case.get("truncated")))]
 
 
-def _fault(event: object, stage: str | None) -> NoAnswer:
+def _fault(event: object, stage: str | None, *, mail: bool) -> NoAnswer:
     if not isinstance(event, str) or event not in set(Fault):
         raise InputError("unknown event", field="event", mend=f"one of {', '.join(Fault)}")
     fault = Fault(event)
-    return NoAnswer(fault, sent=fault not in _NOT_SENT, stage=stage)
+    # A mail is handed over by its final dot (RFC 5321 section 4.1.1.4): before that nothing is accepted.
+    early = mail and stage not in {None, "DATA_END", "QUIT"}
+    return NoAnswer(fault, sent=fault not in _NOT_SENT and not early, stage=stage)
 
 
 def _mail(case: Mapping[str, Any], status: int | None, stage: str | None, body: object) -> list[Answer]:

@@ -45,7 +45,7 @@ _IR = OutcomeClass.INVALID_RECIPIENT
 _IP = OutcomeClass.INVALID_PAYLOAD
 _A = OutcomeClass.AUTH
 
-_BEFORE_THE_DOT = ("CONNECT", "EHLO", "AUTH", "MAIL", "RCPT", "DATA_BODY")
+_BEFORE_DATA = ("CONNECT", "EHLO", "AUTH", "MAIL", "RCPT")
 _BROKEN = (Fault.WRITE_RESET, Fault.READ_TIMEOUT, Fault.RESET_BEFORE_STATUS)
 _4YZ = range(400, 500)
 _5YZ = range(500, 600)
@@ -74,7 +74,8 @@ _SENDER = (
 )
 
 RULES: tuple[Rule, ...] = (
-    # Broken exchanges. Before the final dot nothing is accepted; after the reply to it everything is.
+    # Broken exchanges. Before the final dot nothing is accepted; after the reply to it everything is. Whether the
+    # dot was already written when the connection broke within the data is the wire's to say (``sent``).
     Rule(
         "smtp.broke_after_reply",
         OutcomeClass.ACCEPTED,
@@ -84,11 +85,11 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("smtp.broke_at_quit", OutcomeClass.ACCEPTED, f"{_RFC5321}.5", fault=_BROKEN, stage=("QUIT",)),
     Rule(
-        "smtp.broke_before_dot",
+        "smtp.broke_before_data",
         _T,
         "RFC 5321 section 4.1.1.4",
         fault=(*_BROKEN, Fault.RESET_AFTER_REPLY),
-        stage=_BEFORE_THE_DOT,
+        stage=_BEFORE_DATA,
     ),
     Rule(
         "smtp.certificate",
