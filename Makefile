@@ -87,6 +87,9 @@ ifeq ($(SKIP_FAST),)
 	$(MAKE) test
 endif
 	$(PYTEST) -m "slow or debian" $(ARGS)
+ifneq ($(wildcard tests/store),)
+	RINGONCE_TEST_PG_BIN=embedded $(PYTEST) -m "$(FAST)" tests/store $(ARGS)
+endif
 	@for version in $(OTHERS); do \
 	  if ! python$$version -c 'import venv, ensurepip' >/dev/null 2>&1; then \
 	    echo "Python $$version is not installed here: skipped"; continue; \
@@ -104,7 +107,7 @@ check: setup
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m tools.docs --check
+	$(BIN)/python -m tools.docs --check --build
 
 format: setup
 	$(BIN)/ruff check --fix
