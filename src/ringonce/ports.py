@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Decide: TypeAlias = Callable[["Row", "Change", bool, int], "Write"]
     """(row as locked, change, is the guard's lease still held, now) -> Write. Pure; may be called again."""
 
-    Guard: TypeAlias = Callable[["Row"], bool | Awaitable[bool]]
+    Guard: TypeAlias = Callable[["Row"], Awaitable[bool]]
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
 
 RETRY_LEASE = "notifications:retry-worker"
@@ -435,11 +435,11 @@ class Store(Protocol):
         ...
 
     # intake
-    async def accept(self, events: Sequence[NewEvent], plan: Planner, *, now: int | None = None) -> list[Accepted]:
+    async def accept(self, events: Sequence[NewEvent], plan: Planner, decide: Decide, *, now: int | None = None) -> list[Accepted]:
         """Store events; expand those of up to 100 recipients at once, leave the rest to ``expand``."""
         ...
 
-    async def expand(self, plan: Planner, *, limit: int = 100, now: int | None = None) -> int:
+    async def expand(self, plan: Planner, decide: Decide, *, limit: int = 100, now: int | None = None) -> int:
         """Expand the next chunk of up to ``limit`` recipients of one due event; 0: there was none."""
         ...
 
