@@ -1,0 +1,1 @@
+"""What should happen? Pure verbs: no I/O, no clock, no randomness."""
