@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ringonce.core.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,13 +31,6 @@ ALERT_EVERY = 60.0
 """Seconds within which alerts of one kind, channel and code become one line."""
 
 _logger = logging.getLogger("ringonce.alerts")
-
-_PRIVATE = (
-    (re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"), "<address>"),
-    (re.compile(r"\b(\w+://)\S+"), r"\1<…>"),
-    (re.compile(r"\bbot\d+:[\w-]+"), "bot<…>"),
-    (re.compile(r"(?<![\w-])\+?\d{7,}(?![\w-])"), "<number>"),
-)
 
 Series = tuple[tuple[str, str], ...]
 
@@ -143,12 +137,5 @@ def _labels(key: Series) -> str:
 
 
 def _say(kind: str, text: str, labels: dict[str, str], count: int) -> None:
-    line = {"alert": kind, **labels, "text": redacted(text), "count": count}
+    line = {"alert": kind, **labels, "text": redact(text), "count": count}
     _logger.warning("%s", json.dumps(line, ensure_ascii=False))
-
-
-def redacted(text: str) -> str:
-    """A text without what looks like an address, a URL's content, a token or a number of a person."""
-    for pattern, instead in _PRIVATE:
-        text = pattern.sub(instead, text)
-    return text

@@ -16,7 +16,7 @@ from ringonce.config.model import (
     WorkerConfig,
 )
 from ringonce.config.reader import Key
-from ringonce.model.policy import DAY, MINUTE, SECOND, BackoffKind, InDoubt, OnAuth
+from ringonce.model.policy import DAY, SECOND, BackoffKind, InDoubt, OnAuth
 
 MILLISECOND = 1_000
 LATER_OUTBOX = tuple(str(kind) for kind in OutboxKind if kind is not OutboxKind.TABLE)
@@ -56,11 +56,6 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "grace",
                 kinds.duration(),
                 "How long running sends may take to finish when the worker is stopped.",
-            ),
-            Key(
-                "poll",
-                kinds.duration(least=10 * MILLISECOND, most=MINUTE),
-                "The longest pause between two looks for work when there is nothing to do.",
             ),
         ),
     ),

@@ -93,7 +93,6 @@ class WorkerConfig:
     """The worker process."""
 
     grace: int = 30 * SECOND
-    poll: int = SECOND
 
 
 @dataclass(frozen=True, slots=True)
