@@ -76,7 +76,9 @@ def load(raw: bytes, max_bytes: int) -> dict[str, Any]:
     except RecursionError:
         raise InputError(f"nested deeper than {MAX_DEPTH} levels", mend="flatten the data") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not valid JSON: {error}", mend="send one JSON object in UTF-8", code="invalid_json") from None
+        raise InputError(
+            f"not valid JSON: {error}", mend="send one JSON object in UTF-8", code="invalid_json"
+        ) from None
     if not isinstance(value, dict):
         raise InputError("a JSON object is needed", mend='e.g. {"to": {"email": "a@example.com"}, …}')
     return value
@@ -96,7 +98,9 @@ def decode(value: Mapping[str, Any], event_id: str, tenant: str | None, channels
     _check_target(body, channels)
     content = _content(body)
     named = set(body.to) | set(body.channels or ())
-    _check_content(content, sorted(named), channels, all_of_them=body.channels is None and bool(body.recipients))
+    _check_content(
+        content, sorted(named), channels, all_of_them=body.channels is None and bool(body.recipients)
+    )
     return Event(
         event_id=body.event_id or event_id,
         type=body.type,
@@ -150,12 +154,16 @@ def _convert(value: Mapping[str, Any]) -> Body:
 def _check_texts(value: object, path: str = "", depth: int = 0) -> None:
     """U+0000 and lone surrogates can not be stored everywhere (PostgreSQL refuses them): refuse them here."""
     if depth > MAX_DEPTH:
-        raise InputError(f"nested deeper than {MAX_DEPTH} levels", field=path or None, mend="flatten the data")
+        raise InputError(
+            f"nested deeper than {MAX_DEPTH} levels", field=path or None, mend="flatten the data"
+        )
     if isinstance(value, str):
         if "\x00" in value:
             raise InputError("U+0000 can not be stored or sent", field=path or None, mend="remove it")
         if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-            raise InputError("a lone surrogate is not a character", field=path or None, mend="send valid Unicode")
+            raise InputError(
+                "a lone surrogate is not a character", field=path or None, mend="send valid Unicode"
+            )
     elif isinstance(value, dict):
         for key, item in value.items():
             _check_texts(key, path, depth + 1)
@@ -169,7 +177,9 @@ def _check_limits(body: Body) -> None:
     for name, limit in LIMITS.items():
         text = getattr(body, name)
         if text is not None and not 0 < len(text) <= limit and not (name == "tenant" and text == ""):
-            raise InputError(f"1 to {limit} characters", field=name, mend="use a shorter one, or leave it out")
+            raise InputError(
+                f"1 to {limit} characters", field=name, mend="use a shorter one, or leave it out"
+            )
     if len(body.type.encode()) > TYPE_BYTES:
         raise InputError(f"at most {TYPE_BYTES} bytes", field="type", mend="use a shorter event type")
     if body.priority not in PRIORITIES:
@@ -178,11 +188,17 @@ def _check_limits(body: Body) -> None:
 
 def _check_target(body: Body, channels: Channels) -> None:
     if not body.recipients and not body.to:
-        raise InputError("nobody to tell", field="recipients", mend='give recipients or to, e.g. {"email": "a@b.org"}')
+        raise InputError(
+            "nobody to tell", field="recipients", mend='give recipients or to, e.g. {"email": "a@b.org"}'
+        )
     if len(body.recipients) > MAX_RECIPIENTS:
-        raise InputError(f"at most {MAX_RECIPIENTS} recipients", field="recipients", mend="send several events")
+        raise InputError(
+            f"at most {MAX_RECIPIENTS} recipients", field="recipients", mend="send several events"
+        )
     if body.channels is not None and not body.channels:
-        raise InputError("an empty list reaches nobody", field="channels", mend="name a channel or leave it out")
+        raise InputError(
+            "an empty list reaches nobody", field="channels", mend="name a channel or leave it out"
+        )
     for path, names in (("channels", body.channels or ()), ("to", body.to)):
         for name in names:
             _known(name, path, channels)
@@ -203,11 +219,15 @@ def _content(body: Body) -> Content | None:
         raise InputError("nothing to say", field="content", mend='give content, e.g. {"text": "…"}')
     given = body.content
     if not (given.title or given.text or given.html or given.data):
-        raise InputError("nothing to say", field="content", mend="give at least one of title, text, html, data")
+        raise InputError(
+            "nothing to say", field="content", mend="give at least one of title, text, html, data"
+        )
     return Content(given.title, given.text, given.html, given.data)
 
 
-def _check_content(content: Content | None, named: list[str], channels: Channels, *, all_of_them: bool) -> None:
+def _check_content(
+    content: Content | None, named: list[str], channels: Channels, *, all_of_them: bool
+) -> None:
     """Refuse at acceptance what a channel can not carry: a named one always, else only if no channel can."""
     if content is None:
         return
@@ -229,12 +249,15 @@ def _check_content(content: Content | None, named: list[str], channels: Channels
         raise first
 
 
-def _carries(check: Any, content: Content, channel: str) -> None:  # noqa: ANN401 - a bound method of the SPI
+def _carries(check: Any, content: Content, channel: str) -> None:
     try:
         check(content)
     except InputError as error:
         raise type(error)(
-            f"channel {channel}: {error.message}", field=error.field or "content", mend=error.mend, code=error.code
+            f"channel {channel}: {error.message}",
+            field=error.field or "content",
+            mend=error.mend,
+            code=error.code,
         ) from None
 
 

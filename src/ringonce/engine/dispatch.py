@@ -143,7 +143,9 @@ class Lane:
                 self._settle_unbegun(claimed.row, Expire())
                 continue
             if claimed.address_changed and claimed.row.address and claimed.row.address.invalidated_at is None:
-                self._settle_unbegun(claimed.row, Cancel(by="address", reason="the address has another owner now"))
+                self._settle_unbegun(
+                    claimed.row, Cancel(by="address", reason="the address has another owner now")
+                )
                 continue
             built = build(entry, claimed, now)
             if isinstance(built, Outcome):
@@ -215,7 +217,12 @@ class Lane:
                 Answered(token.number, outcome),
                 guard=(shared.owner, _fence(row)),
                 attempt=attempt_row(
-                    row, token.number, outcome, started_at=token.started_at, ended_at=ended_at, account=row.account
+                    row,
+                    token.number,
+                    outcome,
+                    started_at=token.started_at,
+                    ended_at=ended_at,
+                    account=row.account,
                 ),
             )
             shared.settler.put(change).add_done_callback(self._landed)

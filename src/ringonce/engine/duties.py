@@ -54,7 +54,9 @@ class Duties:
         """One cycle: as the single owner of the retry lease, release what is due; count what waits."""
         engine, settings = self._engine, self._engine.settings
         engine.channels.apply(await engine.store.overrides())
-        term = await engine.store.take_lease(RETRY_LEASE, self._shared.owner, max(3 * settings.cycle, 10_000_000))
+        term = await engine.store.take_lease(
+            RETRY_LEASE, self._shared.owner, max(3 * settings.cycle, 10_000_000)
+        )
         if term is not None:
             while await engine.store.arm(term, self._shared.owner, limit=ARM_BATCH) >= ARM_BATCH:
                 pass
@@ -70,7 +72,9 @@ class Duties:
             entry = self._engine.channels.get(item.channel)
             waiting = item.movable + item.paused
             if waiting and entry is not None and not entry.channel.enabled:
-                telemetry.count("ringonce_channel_disabled_total", waiting, channel=item.channel, reason="disabled")
+                telemetry.count(
+                    "ringonce_channel_disabled_total", waiting, channel=item.channel, reason="disabled"
+                )
 
     async def rescue(self) -> float:
         """Take over what dead workers left; after an outage of the store wait one lease first."""

@@ -57,7 +57,9 @@ class Guards:
         result = Guarded([claimed for claimed, kind in guarded if kind is None], [], [])
         if not asked:
             return result
-        answers = await asyncio.gather(*(self._one(claimed, kind) for claimed, kind in asked), return_exceptions=True)
+        answers = await asyncio.gather(
+            *(self._one(claimed, kind) for claimed, kind in asked), return_exceptions=True
+        )
         for (claimed, kind), answer in zip(asked, answers, strict=True):
             if isinstance(answer, BaseException):
                 result.unasked.append((claimed, self._failed(kind, answer, now)))

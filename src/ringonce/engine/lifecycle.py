@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ringonce.errors import StoreError
@@ -100,12 +99,17 @@ class Loop:
 
     async def _pause(self, seconds: float) -> None:
         """Wait for the time or a wake-up, whichever is first."""
-        sleeper = asyncio.ensure_future(self._clock.sleep(seconds))
-        waker = asyncio.ensure_future(self._wake.wait())
-        try:
-            await asyncio.wait({sleeper, waker}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sleeper, waker):
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        await within(self._clock, seconds, self._wake.wait())
+
+
+async def within(clock: Clock, seconds: float, work: Awaitable[object]) -> bool:
+    """Await ``work`` for ``seconds`` at most; False: it was cancelled because the time was over."""
+    task = asyncio.ensure_future(work)
+    timer = asyncio.ensure_future(clock.sleep(seconds))
+    try:
+        await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
+        return task.done()
+    finally:
+        for one in (task, timer):
+            one.cancel()
+        await asyncio.gather(task, timer, return_exceptions=True)

@@ -11,7 +11,7 @@ from ringonce.engine.brake import DropBrake, LaneBrake
 from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
-from ringonce.engine.lifecycle import Loop
+from ringonce.engine.lifecycle import Loop, within
 from ringonce.engine.settle import Decider, Settler
 from ringonce.errors import StoreError
 
@@ -140,9 +140,7 @@ class Worker:
                 log.warning("leases are left to expire: %s", error)
         # Leases stay ours while running sends end; their results are then written, however long that takes.
         await self._engine.wire.close(grace)
-        try:
-            await asyncio.wait_for(self._settler.stop(), timeout=grace)
-        except TimeoutError:
+        if not await within(self._engine.clock, grace, self._settler.stop()):
             log.warning("results could not be written in time; their attempts will be in doubt")
         for loop in self._loops:
             await loop.stop()
