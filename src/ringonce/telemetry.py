@@ -54,20 +54,20 @@ class Telemetry:
         self._gauges: dict[str, dict[Series, float]] = {}
         self._groups: dict[tuple[str, str, str], _Group] = {}
 
-    def count(self, name: str, value: int = 1, **labels: str) -> None:
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         """Add to a counter."""
         with self._lock:
             series = self._counters.setdefault(name, {})
             key = _key(series, labels)
             series[key] = series.get(key, 0) + value
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
         """Set a gauge."""
         with self._lock:
             series = self._gauges.setdefault(name, {})
             series[_key(series, labels)] = value
 
-    def alert(self, kind: str, text: str, **labels: str) -> None:
+    def alert(self, kind: str, text: str, /, **labels: str) -> None:
         """One WARNING line of the logger ``ringonce.alerts``, and the counter ``ringonce_alerts_total``.
 
         The same kind, channel and code within a minute are counted, and said with the next line or ``flush``.
@@ -94,7 +94,7 @@ class Telemetry:
             if group.unsaid:
                 _say(kind, group.text, group.labels, group.unsaid)
 
-    def value(self, name: str, **labels: str) -> float:
+    def value(self, name: str, /, **labels: str) -> float:
         """A counter's or gauge's current value, summed up over the labels that are not named."""
         wanted = set(labels.items())
         with self._lock:

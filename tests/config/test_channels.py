@@ -27,10 +27,9 @@ def test_the_file_wins_over_the_provider() -> None:
     assert (policy.in_doubt, policy.budgets.unknown) == (InDoubt.ASSUME_SENT, 4)
 
 
-@pytest.mark.parametrize("keys", [{"mark": False}, {"hold_for": "1m"}])
-def test_a_key_that_contradicts_the_providers_default(keys: dict[str, object]) -> None:
-    """Neither mark = false nor hold_for passes when the provider's own in_doubt does not allow it."""
-    channel, given = made(**keys)
+def test_a_key_that_contradicts_the_providers_default() -> None:
+    """A hold_for is refused when the provider's own in_doubt is not hold."""
+    channel, given = made(hold_for="1m")
     with pytest.raises(ConfigError, match=r"channels\.a"):
         with_provider_defaults(channel, given, in_doubt=InDoubt.ASSUME_SENT, unknown_budget=None)
 
@@ -52,9 +51,10 @@ def test_change_keeps_what_it_does_not_name() -> None:
     [
         ({"max_atempts": 3}, "did you mean max_attempts"),
         ({"provider": "y"}, "provider"),
-        ({"mark": False}, "mark"),
+        ({"account": "b"}, "account"),
         ({"max_attempts": 0}, "at least 1"),
         ({"rate": "1/s"}, "not available yet"),
+        ({"mark": False}, "not available yet"),
     ],
 )
 def test_change_refuses_what_is_no_change(changes: dict[str, object], said: str) -> None:
@@ -62,10 +62,3 @@ def test_change_refuses_what_is_no_change(changes: dict[str, object], said: str)
     channel, _ = made()
     with pytest.raises(ConfigError, match=said):
         change(channel, changes)
-
-
-def test_unmarked_channel_must_go_on_resending() -> None:
-    """A channel without marks can not be switched away from resend while it runs."""
-    channel, _ = made(mark=False, in_doubt="resend")
-    with pytest.raises(ConfigError, match="in_doubt"):
-        change(channel, {"in_doubt": "assume_sent"})

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-OF_THE_CHANNEL = ("enabled", "timeout", "lease", "concurrency", "mark", "account")
-CHANGEABLE = (*(key.name for key in POLICY_KEYS if key.name not in {"mark", "account"}), *TABLES_OF_A_CHANNEL)
-"""What can be changed without a restart; ``mark`` and ``account`` can not: they decide what a crash means."""
+OF_THE_CHANNEL = ("enabled", "timeout", "lease", "concurrency", "account")
+CHANGEABLE = (*(key.name for key in POLICY_KEYS if key.name != "account"), *TABLES_OF_A_CHANNEL)
+"""What can be changed without a restart."""
 
 
 def read_channel(name: str, raw: object, problems: Problems) -> tuple[Channel, frozenset[str]]:
@@ -55,9 +55,7 @@ def change(channel: Channel, changes: Mapping[str, object]) -> Channel:
     problems = Problems("")
     table = Table(dict(changes), f"channels.{channel.name}", problems)
     table.reject(CHANGEABLE, LATER_CHANNEL_KEYS)
-    changed, given = _apply(channel, table)
-    if not changed.mark and "in_doubt" in given and changed.policy.in_doubt is not InDoubt.RESEND:
-        problems.add(table.at("in_doubt"), 'must stay "resend" while mark = false')
+    changed, _ = _apply(channel, table)
     problems.stop()
     return changed
 
@@ -85,12 +83,6 @@ def _apply(channel: Channel, table: Table) -> tuple[Channel, frozenset[str]]:
     in_doubt = policy.in_doubt if "in_doubt" in given else None
     if "hold_for" in values and in_doubt not in {None, InDoubt.HOLD}:
         table.problems.add(table.at("hold_for"), 'has no effect without in_doubt = "hold"', "remove it")
-    if values.get("mark") is False and in_doubt not in {None, InDoubt.RESEND}:
-        table.problems.add(
-            table.at("mark"),
-            'false is possible with in_doubt = "resend" only',
-            "remove mark, or set in_doubt",
-        )
     of_the_channel = {key: value for key, value in values.items() if key in OF_THE_CHANNEL}
     return replace(channel, policy=policy, **of_the_channel), frozenset(given)
 
@@ -128,12 +120,6 @@ def with_provider_defaults(
         budgets: Budgets = replace(policy.budgets, unknown=unknown_budget)
         policy = replace(policy, budgets=budgets)
     problems = Problems("")
-    if not channel.mark and policy.in_doubt is not InDoubt.RESEND:
-        problems.add(
-            f"channels.{channel.name}.mark",
-            'false is possible with in_doubt = "resend" only',
-            "remove mark, or set in_doubt",
-        )
     if policy.hold_for is not None and policy.in_doubt is not InDoubt.HOLD:
         problems.add(
             f"channels.{channel.name}.hold_for",

@@ -252,7 +252,6 @@ def channel_view(
         "timeout": channel.timeout / 1_000_000,
         "lease": channel.lease / 1_000_000,
         "concurrency": channel.concurrency,
-        "mark": channel.mark,
         "max_age": None if policy.max_age is None else policy.max_age / 1_000_000,
         "changed": dict(changed),
         "backlog": None if backlog is None else backlog_view(backlog),
