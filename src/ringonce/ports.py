@@ -148,15 +148,15 @@ class Wire(Protocol):
 class Telemetry(Protocol):
     """Counters, gauges and alerts."""
 
-    def count(self, name: str, value: int = 1, **labels: str) -> None:
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         """Add to a counter."""
         ...
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
         """Set a gauge."""
         ...
 
-    def alert(self, kind: str, text: str, **labels: str) -> None:
+    def alert(self, kind: str, text: str, /, **labels: str) -> None:
         """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
         ...
 
