@@ -87,7 +87,9 @@ class State:
     @property
     def maybe_sent(self) -> bool:
         """Ended as not sent, although an attempt without verdict may have reached the person."""
-        ended = self.status in {Status.CANCELLED, Status.EXPIRED} or (self.status is Status.FAILED and self.final)
+        ended = self.status in {Status.CANCELLED, Status.EXPIRED} or (
+            self.status is Status.FAILED and self.final
+        )
         return ended and (bool(self.unknown) or self.rests_on is not None)
 
 
