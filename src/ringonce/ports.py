@@ -5,8 +5,35 @@ Times are microseconds UTC by the store's clock. ``now`` None means: the store's
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from ringonce.model.records import (
+    Accepted,
+    AttemptRow,
+    Backlog,
+    Batch,
+    Brief,
+    Change,
+    Claimed,
+    Due,
+    Invalidation,
+    LanePause,
+    LaneState,
+    Lease,
+    Life,
+    Marked,
+    NewContent,
+    NewEvent,
+    NewNotification,
+    OutboxRow,
+    Plan,
+    Query,
+    RecipientFacts,
+    Row,
+    Settled,
+    TimelineEntry,
+    Write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,8 +41,8 @@ if TYPE_CHECKING:
 
     from ringonce.model.event import Event
     from ringonce.model.exchange import Answer, Request
-    from ringonce.model.notification import Address, Content, State, Status
-    from ringonce.model.transition import Note, Refusal, TransitionEvent
+    from ringonce.model.notification import Address
+    from ringonce.model.transition import Note
 
     Deliver: TypeAlias = Callable[[Sequence[tuple[object, Answer]]], None]
     """Takes (token, answer) pairs."""
@@ -26,8 +53,42 @@ if TYPE_CHECKING:
     Decide: TypeAlias = Callable[["Row", "Change", bool, int], "Write"]
     """(row as locked, change, is the guard's lease still held, now) -> Write. Pure; may be called again."""
 
-    Guard: TypeAlias = Callable[["Row"], bool | Awaitable[bool]]
+    Guard: TypeAlias = Callable[["Row"], Awaitable[bool]]
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
+
+__all__ = [
+    "RETRY_LEASE",
+    "Accepted",
+    "AttemptRow",
+    "Backlog",
+    "Batch",
+    "Brief",
+    "Change",
+    "Claimed",
+    "Clock",
+    "Due",
+    "Entropy",
+    "Invalidation",
+    "LanePause",
+    "LaneState",
+    "Lease",
+    "Life",
+    "Marked",
+    "NewContent",
+    "NewEvent",
+    "NewNotification",
+    "OutboxRow",
+    "Plan",
+    "Query",
+    "RecipientFacts",
+    "Row",
+    "Settled",
+    "Store",
+    "Telemetry",
+    "TimelineEntry",
+    "Wire",
+    "Write",
+]
 
 RETRY_LEASE = "notifications:retry-worker"
 
@@ -87,332 +148,17 @@ class Wire(Protocol):
 class Telemetry(Protocol):
     """Counters, gauges and alerts."""
 
-    def count(self, name: str, value: int = 1, **labels: str) -> None:
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         """Add to a counter."""
         ...
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
         """Set a gauge."""
         ...
 
-    def alert(self, kind: str, text: str, **labels: str) -> None:
+    def alert(self, kind: str, text: str, /, **labels: str) -> None:
         """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
         ...
-
-
-# --- intake and expansion -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NewEvent:
-    """An event ready to be stored. ``key``: 16-byte digest of (tenant, event id); ``body``: canonical JSON."""
-
-    event: Event
-    key: bytes
-    body_hash: bytes
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class RecipientFacts:
-    """What the store knows of one recipient of an event, its live addresses included.
-
-    ``direct``: addressed by ``to``, without a record; its one address is in ``addresses``.
-    """
-
-    id: str
-    locale: str | None
-    timezone: str | None
-    addresses: tuple[Address, ...]
-    direct: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NewContent:
-    """``key`` is unique within the event: channel and locale."""
-
-    key: str
-    content: Content
-
-
-@dataclass(frozen=True, slots=True)
-class NewNotification:
-    """A notification to be inserted. ``address`` None: there was none, the notification says so and is final."""
-
-    id: UUID
-    recipient: str
-    channel: str
-    account: str
-    address: Address | None
-    content_key: str
-    write: Write
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What the rules made of one chunk of an event's recipients."""
-
-    contents: tuple[NewContent, ...]
-    notifications: tuple[NewNotification, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """The line of an answer that stands for one notification."""
-
-    id: UUID
-    recipient: str
-    channel: str
-    status: Status
-    final: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What became of one NewEvent. ``conflict``: the id is known with another body, nothing was stored for it."""
-
-    event_id: str
-    duplicate: bool = False
-    conflict: bool = False
-    pruned: bool = False
-    expanding: bool = False
-    notifications: tuple[Brief, ...] = ()
-
-
-# --- dispatch ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Who may send a notification now. ``attempt`` is the number that the mark gave (0: not marked yet)."""
-
-    owner: str
-    fence: int
-    until: int
-    attempt: int = 0
-    started_at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The facts about one notification, without its content. ``lease`` None: nobody holds it."""
-
-    id: UUID
-    tenant: str
-    event_id: str
-    event_type: str
-    recipient: str
-    channel: str
-    account: str
-    address: Address | None
-    subject: str | None
-    thread: str | None
-    priority: str
-    collapse: str | None
-    created_at: int
-    state: State
-    lease: Lease | None = None
-    rescued: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A row under our lease, with what is needed to send it."""
-
-    row: Row
-    content: Content
-    address_changed: bool = False
-    purpose: str = "send"
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What a claim returned, and the store's time at that moment."""
-
-    now: int
-    rows: tuple[Claimed, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """The survivors of a mark, id -> attempt number; and those that a tombstone stopped, id -> subject."""
-
-    now: int
-    begun: Mapping[UUID, int]
-    cancelled: Mapping[UUID, str]
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptRow:
-    """One call to the provider, as stored. ``outcome`` is an OutcomeClass value or ``unknown``. No secrets."""
-
-    number: int
-    revision: int
-    fence: int
-    account: str
-    started_at: int
-    ended_at: int | None
-    outcome: str
-    code: str | None = None
-    provider_code: str | None = None
-    reference: str | None = None
-    message_id: str | None = None
-    answer: str = ""
-    rule: str = ""
-    late: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
-
-    ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already.
-    """
-
-    id: UUID
-    event: TransitionEvent
-    guard: tuple[str, int] | None = None
-    attempt: AttemptRow | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """What the dispatch row becomes: purpose ``send``, ``lookup`` or ``hold``; ``at`` None: never by itself."""
-
-    purpose: str
-    at: int | None
-    armed: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxRow:
-    """An event of ours. ``event_id`` is stable: notification id + revision. ``key`` orders."""
-
-    event_id: str
-    kind: str
-    key: str
-    payload: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Invalidation:
-    """Drop an address if it was registered before ``proof_at`` (None: now)."""
-
-    address_id: int
-    value: str
-    reason: str
-    proof_at: int | None = None
-    replace_with: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LanePause:
-    """Stop claiming from ``lane`` until ``until`` (None: until resumed)."""
-
-    lane: str
-    reason: str
-    until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A step, lowered to what the store persists in one transaction.
-
-    ``changed`` False: the state is as before. ``due`` None: the dispatch row is deleted when the state is
-    final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update.
-    """
-
-    state: State
-    changed: bool = True
-    due: Due | None = None
-    attempt: AttemptRow | None = None
-    notes: tuple[Note, ...] = ()
-    outbox: tuple[OutboxRow, ...] = ()
-    invalidate: tuple[Invalidation, ...] = ()
-    pauses: tuple[LanePause, ...] = ()
-    refused: Refusal | None = None
-    alerts: tuple[tuple[str, str], ...] = ()
-    counters: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What became of a Change. ``row`` None: there is no such notification."""
-
-    change: Change
-    row: Row | None
-    write: Write | None
-    lease_held: bool = False
-
-
-# --- reading ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A search. None means any. ``tenant`` None: the platform's own view over all tenants."""
-
-    tenant: str | None = None
-    status: tuple[str, ...] = ()
-    channel: str | None = None
-    recipient: str | None = None
-    event_id: str | None = None
-    event_type: str | None = None
-    subject: str | None = None
-    code: str | None = None
-    terminal_failures: bool = False
-    since: int | None = None
-    limit: int = 50
-    after: UUID | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineEntry:
-    """One line of a life: a note or an attempt."""
-
-    at: int
-    kind: str
-    detail: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """Everything about one notification."""
-
-    row: Row
-    content: Content
-    attempts: tuple[AttemptRow, ...]
-    notes: tuple[TimelineEntry, ...]
-    due: Due | None
-
-
-@dataclass(frozen=True, slots=True)
-class LaneState:
-    """A lane that is paused or switched."""
-
-    lane: str
-    paused: bool
-    until: int | None
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """What is left, for ``--drain``, health and metrics, per channel.
-
-    ``movable``: a worker could do something now or by itself later (retries, leases that run, events not
-    expanded count under channel ``''``). ``oldest_due`` in microseconds UTC.
-    """
-
-    channel: str
-    movable: int = 0
-    future: int = 0
-    held: int = 0
-    paused: int = 0
-    retrying: int = 0
-    leased: int = 0
-    oldest_due: int | None = None
-    next_due: int | None = None
 
 
 class Store(Protocol):
@@ -435,11 +181,13 @@ class Store(Protocol):
         ...
 
     # intake
-    async def accept(self, events: Sequence[NewEvent], plan: Planner, *, now: int | None = None) -> list[Accepted]:
+    async def accept(
+        self, events: Sequence[NewEvent], plan: Planner, decide: Decide, *, now: int | None = None
+    ) -> list[Accepted]:
         """Store events; expand those of up to 100 recipients at once, leave the rest to ``expand``."""
         ...
 
-    async def expand(self, plan: Planner, *, limit: int = 100, now: int | None = None) -> int:
+    async def expand(self, plan: Planner, decide: Decide, *, limit: int = 100, now: int | None = None) -> int:
         """Expand the next chunk of up to ``limit`` recipients of one due event; 0: there was none."""
         ...
 
@@ -456,14 +204,14 @@ class Store(Protocol):
         """The live addresses of a recipient; with ``all_`` the invalidated ones too."""
         ...
 
-    async def invalidate(self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None) -> int:
+    async def invalidate(
+        self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None
+    ) -> int:
         """Drop addresses that were registered before the proof; how many were dropped."""
         ...
 
     # dispatch
-    async def claim(
-        self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None
-    ) -> Batch:
+    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
         """Lease up to ``limit`` due and armed rows of a lane that is not paused."""
         ...
 
@@ -478,7 +226,12 @@ class Store(Protocol):
         ...
 
     async def release(
-        self, owner: str, rows: Sequence[tuple[UUID, int]], *, due_at: int | None = None, note: Note | None = None,
+        self,
+        owner: str,
+        rows: Sequence[tuple[UUID, int]],
+        *,
+        due_at: int | None = None,
+        note: Note | None = None,
         now: int | None = None,
     ) -> int:
         """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
@@ -488,7 +241,9 @@ class Store(Protocol):
         """Prolong all live leases of ``owner``; the ids that it still holds."""
         ...
 
-    async def settle(self, changes: Sequence[Change], decide: Decide, *, now: int | None = None) -> list[Settled]:
+    async def settle(
+        self, changes: Sequence[Change], decide: Decide, *, now: int | None = None
+    ) -> list[Settled]:
         """Apply changes, each through ``decide``, ids locked in order, in one transaction.
 
         A row whose write is refused by the database as data falls back to a transaction of its own, without
@@ -556,8 +311,13 @@ class Store(Protocol):
         ...
 
     async def report(
-        self, *, tenant: str | None = None, channel: str | None = None, since: int | None = None,
-        until: int | None = None, by: Sequence[str] = (),
+        self,
+        *,
+        tenant: str | None = None,
+        channel: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        by: Sequence[str] = (),
     ) -> list[Mapping[str, object]]:
         """The once report's totals, one row per group of ``by`` (``tenant``, ``channel``, ``day``), or one in all."""
         ...
@@ -566,11 +326,14 @@ class Store(Protocol):
         """What is left, per channel."""
         ...
 
-    async def outbox(self, *, kind: str | None = None, after: int = 0, limit: int = 100) -> list[tuple[int, OutboxRow]]:
+    async def outbox(
+        self, *, kind: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[tuple[int, OutboxRow]]:
         """Rows of the outbox in order of insertion, for kind ``table``."""
         ...
 
-    async def count(self, tenant: str, channel: str, name: str, value: int = 1, *, now: int | None = None) -> None:
+    async def count(
+        self, tenant: str, channel: str, name: str, value: int = 1, *, now: int | None = None
+    ) -> None:
         """Add to a durable daily counter (``duplicates_refused`` …)."""
         ...
-
