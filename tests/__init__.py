@@ -1,0 +1,1 @@
+"""The tests; a package, so that an installed `tests` of somebody else cannot shadow it."""

@@ -1,0 +1,1 @@
+"""Scripts that belong to the repository, not to the package."""

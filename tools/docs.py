@@ -1,0 +1,1 @@
+"""The documentation's tool: a stub until the next commit."""
