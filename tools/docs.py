@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from ringonce.core import diagram
+
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
@@ -32,7 +34,9 @@ class Generator:
     function: Callable[[], str]
 
 
-GENERATORS: list[Generator] = []
+GENERATORS: list[Generator] = [
+    Generator("transitions", "docs/reference/transitions.md", diagram.page),
+]
 
 
 def _merged(generator: Generator, old: str) -> str:

@@ -5,8 +5,19 @@ Times are microseconds UTC by the store's clock. ``now`` None means: the store's
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+# ruff: noqa: PLC0414, TC001 - the records of the model that the ports speak in can be imported from here as well
+from ringonce.model.record import AttemptRow as AttemptRow
+from ringonce.model.record import Due as Due
+from ringonce.model.record import LaneState as LaneState
+from ringonce.model.record import Lease as Lease
+from ringonce.model.record import Life as Life
+from ringonce.model.record import OutboxRow as OutboxRow
+from ringonce.model.record import RecipientFacts as RecipientFacts
+from ringonce.model.record import Row as Row
+from ringonce.model.record import TimelineEntry as TimelineEntry
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -114,20 +125,6 @@ class NewEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class RecipientFacts:
-    """What the store knows of one recipient of an event, its live addresses included.
-
-    ``direct``: addressed by ``to``, without a record; its one address is in ``addresses``.
-    """
-
-    id: str
-    locale: str | None
-    timezone: str | None
-    addresses: tuple[Address, ...]
-    direct: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class NewContent:
     """``key`` is unique within the event: channel and locale."""
 
@@ -183,39 +180,6 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
-    """Who may send a notification now. ``attempt`` is the number that the mark gave (0: not marked yet)."""
-
-    owner: str
-    fence: int
-    until: int
-    attempt: int = 0
-    started_at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The facts about one notification, without its content. ``lease`` None: nobody holds it."""
-
-    id: UUID
-    tenant: str
-    event_id: str
-    event_type: str
-    recipient: str
-    channel: str
-    account: str
-    address: Address | None
-    subject: str | None
-    thread: str | None
-    priority: str
-    collapse: str | None
-    created_at: int
-    state: State
-    lease: Lease | None = None
-    rescued: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Claimed:
     """A row under our lease, with what is needed to send it."""
 
@@ -243,26 +207,6 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptRow:
-    """One call to the provider, as stored. ``outcome`` is an OutcomeClass value or ``unknown``. No secrets."""
-
-    number: int
-    revision: int
-    fence: int
-    account: str
-    started_at: int
-    ended_at: int | None
-    outcome: str
-    code: str | None = None
-    provider_code: str | None = None
-    reference: str | None = None
-    message_id: str | None = None
-    answer: str = ""
-    rule: str = ""
-    late: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
     """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
 
@@ -273,25 +217,6 @@ class Change:
     event: TransitionEvent
     guard: tuple[str, int] | None = None
     attempt: AttemptRow | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """What the dispatch row becomes: purpose ``send``, ``lookup`` or ``hold``; ``at`` None: never by itself."""
-
-    purpose: str
-    at: int | None
-    armed: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxRow:
-    """An event of ours. ``event_id`` is stable: notification id + revision. ``key`` orders."""
-
-    event_id: str
-    kind: str
-    key: str
-    payload: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,36 +292,6 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineEntry:
-    """One line of a life: a note or an attempt."""
-
-    at: int
-    kind: str
-    detail: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """Everything about one notification."""
-
-    row: Row
-    content: Content
-    attempts: tuple[AttemptRow, ...]
-    notes: tuple[TimelineEntry, ...]
-    due: Due | None
-
-
-@dataclass(frozen=True, slots=True)
-class LaneState:
-    """A lane that is paused or switched."""
-
-    lane: str
-    paused: bool
-    until: int | None
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Backlog:
     """What is left, for ``--drain``, health and metrics, per channel.
 
@@ -435,7 +330,9 @@ class Store(Protocol):
         ...
 
     # intake
-    async def accept(self, events: Sequence[NewEvent], plan: Planner, *, now: int | None = None) -> list[Accepted]:
+    async def accept(
+        self, events: Sequence[NewEvent], plan: Planner, *, now: int | None = None
+    ) -> list[Accepted]:
         """Store events; expand those of up to 100 recipients at once, leave the rest to ``expand``."""
         ...
 
@@ -456,14 +353,14 @@ class Store(Protocol):
         """The live addresses of a recipient; with ``all_`` the invalidated ones too."""
         ...
 
-    async def invalidate(self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None) -> int:
+    async def invalidate(
+        self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None
+    ) -> int:
         """Drop addresses that were registered before the proof; how many were dropped."""
         ...
 
     # dispatch
-    async def claim(
-        self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None
-    ) -> Batch:
+    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
         """Lease up to ``limit`` due and armed rows of a lane that is not paused."""
         ...
 
@@ -478,7 +375,12 @@ class Store(Protocol):
         ...
 
     async def release(
-        self, owner: str, rows: Sequence[tuple[UUID, int]], *, due_at: int | None = None, note: Note | None = None,
+        self,
+        owner: str,
+        rows: Sequence[tuple[UUID, int]],
+        *,
+        due_at: int | None = None,
+        note: Note | None = None,
         now: int | None = None,
     ) -> int:
         """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
@@ -488,7 +390,9 @@ class Store(Protocol):
         """Prolong all live leases of ``owner``; the ids that it still holds."""
         ...
 
-    async def settle(self, changes: Sequence[Change], decide: Decide, *, now: int | None = None) -> list[Settled]:
+    async def settle(
+        self, changes: Sequence[Change], decide: Decide, *, now: int | None = None
+    ) -> list[Settled]:
         """Apply changes, each through ``decide``, ids locked in order, in one transaction.
 
         A row whose write is refused by the database as data falls back to a transaction of its own, without
@@ -556,8 +460,13 @@ class Store(Protocol):
         ...
 
     async def report(
-        self, *, tenant: str | None = None, channel: str | None = None, since: int | None = None,
-        until: int | None = None, by: Sequence[str] = (),
+        self,
+        *,
+        tenant: str | None = None,
+        channel: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        by: Sequence[str] = (),
     ) -> list[Mapping[str, object]]:
         """The once report's totals, one row per group of ``by`` (``tenant``, ``channel``, ``day``), or one in all."""
         ...
@@ -566,11 +475,14 @@ class Store(Protocol):
         """What is left, per channel."""
         ...
 
-    async def outbox(self, *, kind: str | None = None, after: int = 0, limit: int = 100) -> list[tuple[int, OutboxRow]]:
+    async def outbox(
+        self, *, kind: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[tuple[int, OutboxRow]]:
         """Rows of the outbox in order of insertion, for kind ``table``."""
         ...
 
-    async def count(self, tenant: str, channel: str, name: str, value: int = 1, *, now: int | None = None) -> None:
+    async def count(
+        self, tenant: str, channel: str, name: str, value: int = 1, *, now: int | None = None
+    ) -> None:
         """Add to a durable daily counter (``duplicates_refused`` …)."""
         ...
-

@@ -39,7 +39,10 @@ class LastError:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What the current revision has used of its budgets. ``base``: counted calls of earlier revisions."""
+    """What is used of the budgets since they last began anew: at creation, or when a person retries.
+
+    ``base``: calls counted before that. A revision that the machine itself reopens goes on with what is left.
+    """
 
     base: int = 0
     transient: int = 0
@@ -84,7 +87,9 @@ class State:
     @property
     def maybe_sent(self) -> bool:
         """Ended as not sent, although an attempt without verdict may have reached the person."""
-        ended = self.status in {Status.CANCELLED, Status.EXPIRED} or (self.status is Status.FAILED and self.final)
+        ended = self.status in {Status.CANCELLED, Status.EXPIRED} or (
+            self.status is Status.FAILED and self.final
+        )
         return ended and (bool(self.unknown) or self.rests_on is not None)
 
 

@@ -1,0 +1,502 @@
+"""The life of a notification: one literal table, and the only place that assigns a status.
+
+``step(state, event, now, jitter, policy)`` looks the pair (status, event type) up in ``TABLE`` and returns what
+follows. The table is total; a pair that can only be a bug is ``ILLEGAL`` and raises IllegalTransition. What a
+person or a race may well try (a cancel after a mark) is a ``Refusal`` in the Step, never an exception.
+
+The rules that the handlers encode:
+
+* ``version`` grows by one exactly when a fact changed. ``open`` belongs to the lease and is no fact.
+* ``attempts`` counts calls begun. ``spent`` is what they used of the budgets since these last began anew: at
+  creation, or when a person retries. Reopening by the machine takes what is left, so that a provider that
+  accepts and then reports a failure can not keep a notification in the loop for ever.
+* ``unknown`` holds the attempts without a verdict. Under ``in_doubt`` the doubt is about the newest of them; the
+  older ones have already been passed over by the policy or by a person.
+* A verdict that says "it arrived" always wins, however late; nothing is sent after it.
+* ``next_attempt_at`` is None exactly when nothing more will be tried by itself.
+* A revision that ends as sent or as terminally failed emits ``notification.dispatched`` once. Whatever ends after
+  such an end has a higher revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, assert_never
+
+from ringonce.core import tally
+from ringonce.core.backoff import delay
+from ringonce.errors import IllegalTransition
+from ringonce.model.notification import LastError, Spent, State, Status
+from ringonce.model.outcome import Code, Outcome, OutcomeClass
+from ringonce.model.policy import MINUTE, SECOND, InDoubt, OnAuth, Policy
+from ringonce.model.transition import (
+    Alert,
+    Answered,
+    Approved,
+    Cancel,
+    Effect,
+    Enqueued,
+    Expire,
+    Fold,
+    LateAnswer,
+    LeaseLost,
+    LookedUp,
+    Lookup,
+    Note,
+    Pause,
+    Read,
+    Receipt,
+    Refusal,
+    Regenerated,
+    Resolve,
+    Retry,
+    Send,
+    Step,
+    TransitionEvent,
+    Verdict,
+    WakeAt,
+)
+
+Handler: TypeAlias = Callable[[State, Any, int, float, Policy], Step]
+
+_BUG: Final = "report it: a bug of ours"
+NEW: Final = State(Status.PENDING)
+"""What Enqueued steps: a notification that does not exist yet."""
+LOOKUP_AFTER: Final = 60 * SECOND
+AUTH_PROBE_AFTER: Final = 5 * MINUTE
+RE_ADDRESSES: Final = 2
+"""How often one revision follows an address to its new form before the answer counts as a refusal."""
+
+
+def step(state: State, event: TransitionEvent, now: int, jitter: float, policy: Policy) -> Step:
+    """What follows from ``event``.
+
+    Args:
+        state: The facts as they are.
+        event: What happened.
+        now: Microseconds UTC by the store's clock.
+        jitter: Uniform in [0, 1).
+        policy: The channel's settings as they are now.
+
+    Raises:
+        IllegalTransition: The table has no entry for this status and event: a bug of the caller.
+    """
+    return TABLE[state.status, type(event)](state, event, now, jitter, policy)
+
+
+def exhausted(state: State, policy: Policy) -> bool:
+    """All calls of ``max_attempts`` are used. Asked before a mark, for the setting may have been lowered meanwhile.
+
+    A row for which it holds is stepped with an Answered that has not begun, and ends without a call.
+    """
+    return state.attempts - state.spent.base >= policy.max_attempts
+
+
+# --- what a handler can build ------------------------------------------------------------------------------------
+
+
+def _sent(
+    s: State,
+    attempts: int,
+    rests_on: int,
+    message_id: str | None,
+    unknown: tuple[int, ...],
+    *,
+    spent: Spent | None = None,
+    last_error: LastError | None = None,
+    notes: tuple[Note, ...] = (),
+) -> Step:
+    """It is sent, by fact or (``rests_on`` in ``unknown``) by assumption. After an end it is a new revision."""
+    revision = s.revision + 1 if s.final else s.revision
+    state = State(
+        Status.SENT, s.version + 1, revision, attempts, spent or s.spent, unknown, tally.CLOSED, None,
+        last_error or s.last_error, message_id, rests_on, s.expires_at,
+    )  # fmt: skip
+    return Step(state, (tally.changed("Sent", state), tally.dispatched("Sent", state)), notes)
+
+
+# --- a call that did not succeed ---------------------------------------------------------------------------------
+# ``g``, the ground, is the old state with the call accounted for: counted, and in its revision.
+
+
+def _end(
+    g: State, spent: Spent, error: LastError, effects: tuple[Effect, ...], notes: tuple[Note, ...]
+) -> Step:
+    """It failed for good: a person must look."""
+    state = tally.on(g, Status.FAILED, spent, None, error)
+    emits = (tally.changed("Failed", state, error.code), tally.dispatched("Failed", state, error.code))
+    return Step(state, (*emits, *effects), notes)
+
+
+def _wait(g: State, due: int, error: LastError, effects: tuple[Effect, ...], notes: tuple[Note, ...]) -> Step:
+    """Nothing was proved against the notification: it goes on waiting, and no budget is touched."""
+    status = Status.PENDING if g.status is Status.PENDING else Status.FAILED
+    return Step(tally.on(g, status, g.spent, due, error), (Send(due, armed=True), *effects), notes)
+
+
+def _retry(
+    g: State,
+    spent: Spent,
+    used: int,
+    budget: int,
+    due: int,
+    error: LastError,
+    policy: Policy,
+    effects: tuple[Effect, ...],
+    notes: tuple[Note, ...],
+    *,
+    armed: bool = False,
+) -> Step:
+    """Again if its class has budget left, a call is left, and it would not come too late; else the end."""
+    if used > budget:
+        why = f"all {budget} retries after failures of this class are used"
+    elif exhausted(g, policy):
+        why = f"all {policy.max_attempts} calls are used"
+    elif g.expires_at is not None and due >= g.expires_at:
+        why = "the next call would come after expires_at"
+    else:
+        state = tally.on(g, Status.FAILED, spent, due, error)
+        return Step(state, (Send(due, armed), tally.changed("Failed", state, error.code), *effects), notes)
+    return _end(g, spent, error, (*effects, Alert("exhausted", f"{why}; last error {error.code}")), notes)
+
+
+def _refused(
+    g: State,
+    outcome: Outcome,
+    now: int,
+    jitter: float,
+    policy: Policy,
+    notes: tuple[Note, ...] = (),
+    *,
+    begun: bool = True,
+) -> Step:
+    """The provider said no, or we did before the call: what the outcome's class makes of it."""
+    error, effects, spent = tally.error_of(outcome), tally.address_effects(outcome), g.spent
+    hint = tally.hint(outcome)
+    if outcome.re_address is not None:
+        # Each call of this revision charges one class, but those that only learnt a new address.
+        moves = g.attempts - spent.base - spent.transient - spent.rate_limited - spent.unknown
+        if moves <= RE_ADDRESSES and not exhausted(g, policy):
+            return _wait(g, now, error, effects, notes)
+    match outcome.cls:
+        case OutcomeClass.TRANSIENT | OutcomeClass.RATE_LIMITED:
+            limited = outcome.cls is OutcomeClass.RATE_LIMITED
+            used = 1 + (spent.rate_limited if limited else spent.transient)
+            due = now + delay(policy, used, jitter, hint, extended=limited, floor=outcome.floor)
+            if limited and outcome.scope == "channel":
+                effects = (*effects, Pause("channel", "rate_limited", due if hint is None else now + hint))
+            if not begun:
+                if exhausted(g, policy):
+                    return _retry(g, spent, 0, 0, due, g.last_error or error, policy, effects, notes)
+                return _wait(g, due, error, effects, notes)
+            if limited:
+                spent = Spent(spent.base, spent.transient, used, spent.unknown)
+                return _retry(g, spent, used, policy.budgets.rate_limited, due, error, policy, effects, notes)
+            spent = Spent(spent.base, used, spent.rate_limited, spent.unknown)
+            return _retry(g, spent, used, policy.budgets.transient, due, error, policy, effects, notes)
+        case OutcomeClass.INVALID_RECIPIENT | OutcomeClass.BLOCKED:
+            return _end(g, spent, error, effects, notes)
+        case OutcomeClass.INVALID_PAYLOAD:
+            note = Note("code_error", {"code": error.code, "text": error.text})
+            return _end(g, spent, error, effects, (*notes, note))
+        case OutcomeClass.AUTH:
+            alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
+            if policy.on_auth is OnAuth.FAIL:
+                return _end(g, spent, error, (*effects, alert), notes)
+            pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
+            return _wait(g, now, error, (*effects, pause, alert), notes)
+        case OutcomeClass.DISABLED | OutcomeClass.NOT_IMPLEMENTED:
+            return _wait(g, now, error, (*effects, Pause("channel", outcome.cls.value)), notes)
+        case OutcomeClass.ACCEPTED:
+            raise IllegalTransition("an accepted answer is no refusal", mend=_BUG)
+        case _:
+            assert_never(outcome.cls)
+
+
+def _doubt(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, policy: Policy) -> Step:
+    """A call began and no verdict came: the channel's policy decides."""
+    unknown, spent, error = (*s.unknown, attempt), tally.charged(s.spent, policy, 1), tally.error_of(outcome)
+    g = tally.ground(s, s.attempts + 1, s.revision, spent, unknown)
+    match policy.in_doubt:
+        case InDoubt.RESEND:
+            used, budget = tally.doubt_budget(spent, policy)
+            due = now + delay(policy, used, jitter, tally.hint(outcome), floor=outcome.floor)
+            return _retry(g, spent, used, budget, due, error, policy, (), ())
+        case InDoubt.ASSUME_SENT:
+            return _sent(s, s.attempts + 1, attempt, None, unknown, spent=spent, last_error=error)
+        case InDoubt.HOLD:
+            until = None if policy.hold_for is None else now + policy.hold_for
+            return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (WakeAt(until),))
+        case InDoubt.LOOKUP:
+            return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (Lookup(now + LOOKUP_AFTER),))
+        case _:
+            assert_never(policy.in_doubt)
+
+
+# --- handlers: what the table calls --------------------------------------------------------------------------------
+
+
+def _illegal(s: State, e: TransitionEvent, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """Only a bug asks for this."""
+    raise IllegalTransition(f"{type(e).__name__} is illegal in status {s.status.value}", mend=_BUG)
+
+
+def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) -> Step:
+    """Created: a rule, a withdrawn subject or the clock may end it before it begins."""
+    if s.version:
+        raise IllegalTransition("a notification is enqueued once", mend=_BUG)
+    new = State(Status.PENDING, 0, next_attempt_at=e.due_at, expires_at=e.expires_at)
+    if e.cancelled:
+        note = Note("cancelled", {"by": "subject", "reason": "withdrawn before it was planned"})
+        return tally.ended(new, Status.CANCELLED, note)
+    if e.suppressed_by is not None:
+        return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
+    if e.expires_at is not None and e.expires_at <= now:
+        return tally.ended(new, Status.EXPIRED, Note("expired", {"reason": "expires_at"}))
+    state = State(Status.PENDING, 1, next_attempt_at=e.due_at, expires_at=e.expires_at)
+    return Step(state, (Send(e.due_at, armed=True),))
+
+
+def _answered(s: State, e: Answered, now: int, jitter: float, policy: Policy) -> Step:
+    """The verdict on the call that was awaited, or why it did not even begin."""
+    outcome = e.outcome
+    if s.final:
+        return _after(s, e, now, jitter, policy)
+    if outcome.cls is OutcomeClass.ACCEPTED:
+        return _sent(s, s.attempts + e.begun, e.attempt, outcome.message_id, s.unknown)
+    if e.begun and not tally.is_verdict(outcome):
+        return _doubt(s, e.attempt, outcome, now, jitter, policy)
+    counted = e.begun and tally.counts(outcome, policy)
+    g = tally.ground(s, s.attempts + counted, s.revision, s.spent, s.unknown)
+    made = _refused(g, outcome, now, jitter, policy, begun=e.begun)
+    if not tally.same(s, made.state):
+        return made
+    # A row that goes back at the very moment it was due: no fact changed, only the lease is given up.
+    return Step(tally.released(s), made.effects, made.notes)
+
+
+def _after(s: State, e: Answered, now: int, jitter: float, policy: Policy) -> Step:
+    """The row was decided meanwhile: the answer is late, whoever holds the lease; what never began says nothing."""
+    if not e.begun:
+        return Step(s)
+    late = LateAnswer(e.attempt, e.outcome)
+    return TABLE[s.status, LateAnswer](s, late, now, jitter, policy)
+
+
+def _arrived(s: State, e: LateAnswer) -> Step:
+    """It did arrive: nothing is sent any more, whatever was planned. A call nobody had counted counts now."""
+    uncounted = e.attempt not in s.unknown and e.attempt > s.attempts
+    return _sent(
+        s,
+        s.attempts + uncounted,
+        e.attempt,
+        e.outcome.message_id,
+        tally.without(s.unknown, e.attempt),
+        notes=(tally.late_note(e.attempt, e.outcome),),
+    )
+
+
+def _late(s: State, e: LateAnswer, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """Waiting, or failed for good: an arrival decides, a refusal only ends the doubt about its attempt."""
+    if e.outcome.cls is OutcomeClass.ACCEPTED:
+        return _arrived(s, e)
+    if e.attempt not in s.unknown or not tally.is_verdict(e.outcome):
+        return Step(s)
+    return tally.known(s, tally.without(s.unknown, e.attempt), tally.address_effects(e.outcome))
+
+
+def _decided(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> Step:
+    """In doubt: a verdict on the attempt that the doubt is about decides like an answer in time."""
+    if (
+        e.outcome.cls is OutcomeClass.ACCEPTED
+        or e.attempt != s.unknown[-1]
+        or not tally.is_verdict(e.outcome)
+    ):
+        return _late(s, e, now, jitter, policy)
+    g = tally.ground(
+        s, s.attempts, s.revision, tally.charged(s.spent, policy, -1), tally.without(s.unknown, e.attempt)
+    )
+    return _refused(g, e.outcome, now, jitter, policy, (tally.late_note(e.attempt, e.outcome),))
+
+
+def _proved(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> Step:
+    """Sent: by fact it stays; what was only assumed becomes a fact or is taken back."""
+    if e.outcome.cls is OutcomeClass.ACCEPTED:
+        if s.assumed or s.rests_on == e.attempt:
+            unknown = tally.without(s.unknown, e.attempt)
+            message_id = e.outcome.message_id if s.message_id is None else None
+            return tally.known(s, unknown, (), (), rests_on=e.attempt, message_id=message_id)
+        return tally.known(s, tally.without(s.unknown, e.attempt))
+    if s.assumed and s.rests_on == e.attempt and tally.is_verdict(e.outcome):
+        return _reopened(s, e.attempt, e.outcome, now, jitter, policy)
+    return _late(s, e, now, jitter, policy)
+
+
+def _reopened(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, policy: Policy) -> Step:
+    """What it rested on proves false: a new revision, with what is left of the budgets."""
+    spent = tally.charged(s.spent, policy, -1) if attempt in s.unknown else s.spent
+    g = tally.ground(s, s.attempts, s.revision + 1, spent, tally.without(s.unknown, attempt))
+    note = Note(
+        "reopened", {"attempt": attempt, "revision": g.revision, "code": tally.error_of(outcome).code}
+    )
+    return _refused(g, outcome, now, jitter, policy, (note,))
+
+
+def _told(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> Step:
+    """Cancelled or expired stays so; an arrival is told all the same (``maybe_sent``)."""
+    if e.outcome.cls is not OutcomeClass.ACCEPTED:
+        return _late(s, e, now, jitter, policy)
+    unknown = tally.without(s.unknown, e.attempt)
+    return tally.known(s, unknown, rests_on=e.attempt, message_id=e.outcome.message_id)
+
+
+def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> Step:
+    """The worker is gone and the call had begun."""
+    if s.final:
+        return _unsure(s, e, now, jitter, policy)
+    if e.attempt in s.unknown:
+        return Step(s)
+    if not e.crashed_too_often:
+        return _doubt(s, e.attempt, tally.LOST, now, jitter, policy)
+    g = tally.ground(
+        s, s.attempts + 1, s.revision, tally.charged(s.spent, policy, 1), (*s.unknown, e.attempt)
+    )
+    error = LastError(Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it")
+    return _end(g, g.spent, error, (Alert("worker_crash", f"attempt {e.attempt}: {error.text}"),), ())
+
+
+def _unsure(s: State, e: LeaseLost, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """It was decided while that call ran: one more call whose end nobody knows, and nothing else."""
+    if e.attempt in s.unknown:
+        return Step(s)
+    # In doubt, the doubt stays about the attempt that it is about.
+    unknown = (e.attempt, *s.unknown) if s.status is Status.IN_DOUBT else (*s.unknown, e.attempt)
+    return tally.known(s, unknown, attempts=s.attempts + 1)
+
+
+def _receipt(s: State, e: Receipt, now: int, jitter: float, policy: Policy) -> Step:
+    """The provider's report is a late answer that comes from outside; it is always told in the timeline."""
+    if e.kind not in {"delivered", "read", "failed"}:
+        raise IllegalTransition(f"receipt of kind {e.kind!r}", mend="delivered, read and failed are known")
+    note = Note(
+        "receipt", {"attempt": e.attempt, "kind": e.kind, "code": e.outcome.code if e.outcome else None}
+    )
+    failed = e.kind == "failed"
+    outcome = (e.outcome or tally.REPORTED) if failed else tally.ARRIVED
+    if failed and s.status is Status.SENT and s.rests_on == e.attempt and tally.is_verdict(outcome):
+        made = _reopened(s, e.attempt, outcome, now, jitter, policy)
+    else:
+        made = TABLE[s.status, LateAnswer](s, LateAnswer(e.attempt, outcome), now, jitter, policy)
+    return Step(made.state, made.effects, (note, *made.notes))
+
+
+def _noted(s: State, e: Receipt, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """Nothing was sent as this notification; providers say all sorts of things."""
+    return Step(s, (), (Note("receipt", {"attempt": e.attempt, "kind": e.kind, "code": None}),))
+
+
+def _read(s: State, _e: Read, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """A fact on it, not a status."""
+    return Step(s, (), (Note("read"),))
+
+
+def _refuse(s: State, code: str, text: str) -> Step:
+    """Nothing changes, and the caller learns why."""
+    return Step(s, refused=Refusal(code, text))
+
+
+def _over(s: State, _e: TransitionEvent, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """It has ended."""
+    return _refuse(s, "already_final", f"it is {s.status.value} already")
+
+
+def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy) -> Step:
+    """Cancelled or expired, unless a call has begun: a cancel beats a claim and loses to a mark."""
+    if s.final:
+        return _over(s, e, now, jitter, policy)
+    if s.open:
+        return _refuse(s, "too_late", f"attempt {s.attempts + 1} has started")
+    if isinstance(e, Cancel):
+        return tally.ended(s, Status.CANCELLED, Note("cancelled", {"by": e.by, "reason": e.reason}))
+    return tally.ended(s, Status.EXPIRED, Note("expired", {"reason": e.reason}))
+
+
+def _resolve(s: State, e: Resolve, now: int, _jitter: float, policy: Policy) -> Step:
+    """Somebody who looked (or the end of ``hold_for``) decides the doubt."""
+    note = Note("resolved", {"verdict": e.verdict.value, "by": e.by})
+    doubt = s.unknown[-1]
+    if e.verdict is not Verdict.NOT_SENT:
+        unknown = s.unknown if e.verdict is Verdict.ASSUMED else tally.without(s.unknown, doubt)
+        return _sent(s, s.attempts, doubt, None, unknown, notes=(note,))
+    error = s.last_error or tally.error_of(tally.LOST)
+    g = tally.ground(s, s.attempts, s.revision, s.spent, ())
+    used, budget = tally.doubt_budget(s.spent, policy)
+    return _retry(g, s.spent, used, budget, now, error, policy, (), (note,), armed=True)
+
+
+def _no_doubt(s: State, e: Resolve, now: int, jitter: float, policy: Policy) -> Step:
+    """There is no doubt to decide."""
+    return _over(s, e, now, jitter, policy) if s.final else _refuse(s, "conflict", "nothing is in doubt")
+
+
+def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> Step:
+    """A person wants it sent (again): a new revision with all budgets."""
+    if s.status is Status.SENT and not e.force:
+        return _refuse(s, "conflict", "it is sent already; force sends it once more")
+    if s.open:
+        return _refuse(s, "too_late", f"attempt {s.attempts + 1} has started")
+    if s.unknown and not e.force:
+        numbers = ", ".join(str(n) for n in s.unknown)
+        return _refuse(
+            s, "in_doubt", f"attempt {numbers} may have arrived; force sends it again all the same"
+        )
+    if s.expires_at is not None and s.expires_at <= now:
+        return _refuse(s, "expired", "its expires_at has passed; accept a new event instead")
+    state = State(
+        Status.PENDING, s.version + 1, s.revision + 1, s.attempts, Spent(s.attempts), s.unknown, tally.CLOSED, now,
+        s.last_error, None, None, s.expires_at,
+    )  # fmt: skip
+    note = Note("retried", {"by": e.by, "force": e.force, "revision": state.revision})
+    return Step(state, (Send(now, armed=True),), (note,))
+
+
+def _unready(s: State, e: Retry, now: int, jitter: float, policy: Policy) -> Step:
+    """It waits for its turn, or it ended in a way that no retry mends."""
+    return _over(s, e, now, jitter, policy) if s.final else _refuse(s, "conflict", f"it is {s.status.value}")
+
+
+# --- the table ---------------------------------------------------------------------------------------------------
+
+ILLEGAL: Final[Handler] = _illegal
+_: Final[Handler] = ILLEGAL
+
+# Approved, Regenerated, LookedUp and Fold are illegal until drafts, look-ups and digests exist.
+# fmt: off
+_COLUMNS: Final = (
+    Status.DRAFT, Status.PENDING, Status.FAILED, Status.IN_DOUBT, Status.SENT, Status.SUPPRESSED, Status.MERGED,
+    Status.CANCELLED, Status.EXPIRED,
+)
+_ROWS: Final[dict[type[TransitionEvent], tuple[Handler, ...]]] = {
+    #             draft      pending    failed     in_doubt   sent       suppressed merged     cancelled  expired
+    Enqueued:    (_,         _enqueued, _,         _,         _,         _,         _,         _,         _),
+    Approved:    (_,         _,         _,         _,         _,         _,         _,         _,         _),
+    Regenerated: (_,         _,         _,         _,         _,         _,         _,         _,         _),
+    Answered:    (_,         _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
+    LateAnswer:  (_,         _late,     _late,     _decided,  _proved,   _,         _,         _told,     _told),
+    LeaseLost:   (_,         _lost,     _lost,     _unsure,   _unsure,   _,         _,         _unsure,   _unsure),
+    LookedUp:    (_,         _,         _,         _,         _,         _,         _,         _,         _),
+    Receipt:     (_noted,    _receipt,  _receipt,  _receipt,  _receipt,  _noted,    _noted,    _receipt,  _receipt),
+    Read:        (_read,     _read,     _read,     _read,     _read,     _read,     _read,     _read,     _read),
+    Cancel:      (_stop,     _stop,     _stop,     _stop,     _over,     _over,     _over,     _over,     _over),
+    Expire:      (_stop,     _stop,     _stop,     _stop,     _over,     _over,     _over,     _over,     _over),
+    Resolve:     (_no_doubt, _no_doubt, _no_doubt, _resolve,  _no_doubt, _no_doubt, _no_doubt, _no_doubt, _no_doubt),
+    Retry:       (_unready,  _unready,  _retried,  _retried,  _retried,  _unready,  _unready,  _unready,  _unready),
+    Fold:        (_,         _,         _,         _,         _,         _,         _,         _,         _),
+}
+# fmt: on
+
+TABLE: Final[dict[tuple[Status, type[TransitionEvent]], Handler]] = {
+    (status, event): handler
+    for event, row in _ROWS.items()
+    for status, handler in zip(_COLUMNS, row, strict=True)
+}

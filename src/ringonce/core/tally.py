@@ -1,0 +1,163 @@
+"""What a call costs, what its answer proves, what is published about it, and how new facts are put together.
+
+Nothing here chooses a status: ``core.machine`` does, and hands it in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ringonce.model.notification import LastError, Spent, State
+from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
+from ringonce.model.policy import SECOND, OnAuth
+from ringonce.model.transition import Effect, Emit, Invalidate, Note, Step
+
+if TYPE_CHECKING:
+    from ringonce.model.notification import Status
+    from ringonce.model.policy import Policy
+
+DISPATCHED: Final = "notification.dispatched"
+STATUS_CHANGED: Final = "notification.status_changed"
+CLOSED: Final = False
+"""The value of ``State.open`` after any answer."""
+
+# What is said when no provider said it: a worker that is gone, and receipts without an answer of their own.
+LOST: Final = Outcome(
+    OutcomeClass.TRANSIENT, Code.TRANSIENT, ambiguous=True, text="the worker was lost after the call began"
+)
+ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
+REPORTED: Final = Outcome(
+    OutcomeClass.TRANSIENT, Code.TRANSIENT, text="the provider reports that it was not delivered"
+)
+
+
+def error_of(outcome: Outcome) -> LastError:
+    """What the API will show; its code is never empty, even when a provider left it out."""
+    code = outcome.code or CODE_OF[outcome.cls] or Code.TRANSIENT
+    return LastError(code.value, outcome.provider_code, outcome.text)
+
+
+def changed(status: str, state: State, code: str | None = None) -> Emit:
+    """``notification.status_changed``: every failure, intermediate ones too, and every success."""
+    facts = {"status": status, "revision": state.revision, "code": code, "attempts": state.attempts}
+    return Emit(STATUS_CHANGED, facts)
+
+
+def dispatched(status: str, state: State, code: str | None = None) -> Emit:
+    """``notification.dispatched``: the end of a revision."""
+    facts = {"status": status, "revision": state.revision, "code": code, "assumed": state.assumed}
+    return Emit(DISPATCHED, facts)
+
+
+def address_effects(outcome: Outcome) -> tuple[Effect, ...]:
+    """What the answer proves about the address, apart from what it means for the notification."""
+    if outcome.re_address is not None:
+        return (Invalidate("moved", outcome.proof_at, outcome.re_address),)
+    if outcome.drop_address:
+        return (Invalidate(error_of(outcome).code, outcome.proof_at),)
+    return ()
+
+
+def hint(outcome: Outcome) -> int | None:
+    """Retry-After in microseconds."""
+    return None if outcome.retry_after_s is None else outcome.retry_after_s * SECOND
+
+
+def is_verdict(outcome: Outcome) -> bool:
+    """It says yes or no. Only a transient failure can leave open whether the request was accepted."""
+    return not (outcome.ambiguous and outcome.cls is OutcomeClass.TRANSIENT)
+
+
+def without(numbers: tuple[int, ...], number: int) -> tuple[int, ...]:
+    """The attempts without a verdict, less one."""
+    return tuple(n for n in numbers if n != number)
+
+
+def late_note(attempt: int, outcome: Outcome) -> Note:
+    """A late answer decided something."""
+    return Note("late_verdict", {"attempt": attempt, "outcome": outcome.cls.value, "code": outcome.code})
+
+
+def counts(outcome: Outcome, policy: Policy) -> bool:
+    """A begun call with this answer uses up one of ``max_attempts``."""
+    if outcome.cls is OutcomeClass.AUTH:
+        return policy.on_auth is OnAuth.FAIL
+    return outcome.cls is not OutcomeClass.DISABLED and outcome.cls is not OutcomeClass.NOT_IMPLEMENTED
+
+
+def charged(spent: Spent, policy: Policy, by: int) -> Spent:
+    """The budget that calls without a verdict use: their own, or else the transient one."""
+    if policy.budgets.unknown is None:
+        return Spent(spent.base, max(spent.transient + by, 0), spent.rate_limited, spent.unknown)
+    return Spent(spent.base, spent.transient, spent.rate_limited, max(spent.unknown + by, 0))
+
+
+def doubt_budget(spent: Spent, policy: Policy) -> tuple[int, int]:
+    """(failures so far, retries allowed) for calls without a verdict."""
+    if policy.budgets.unknown is None:
+        return spent.transient, policy.budgets.transient
+    return spent.unknown, policy.budgets.unknown
+
+
+# --- new facts ----------------------------------------------------------------------------------------------------
+
+
+def ended(s: State, status: Status, note: Note) -> Step:
+    """A rule, a person or the clock ended it: nothing is published, and its doubts stay named."""
+    state = State(
+        status, s.version + 1, s.revision, s.attempts, s.spent, s.unknown, CLOSED, None,
+        s.last_error, s.message_id, s.rests_on, s.expires_at,
+    )  # fmt: skip
+    return Step(state, (), (note,))
+
+
+def known(
+    s: State,
+    unknown: tuple[int, ...],
+    effects: tuple[Effect, ...] = (),
+    notes: tuple[Note, ...] = (),
+    *,
+    attempts: int | None = None,
+    rests_on: int | None = None,
+    message_id: str | None = None,
+) -> Step:
+    """Status and due work stay; only what is known about attempts may have changed."""
+    state = State(
+        s.status, s.version + 1, s.revision, s.attempts if attempts is None else attempts, s.spent, unknown, s.open,
+        s.next_attempt_at, s.last_error, message_id or s.message_id, s.rests_on if rests_on is None else rests_on,
+        s.expires_at,
+    )  # fmt: skip
+    return Step(s if same(s, state) else state, effects, notes)
+
+
+def same(old: State, new: State) -> bool:
+    """No fact differs (``version`` and ``open`` are none)."""
+    return (
+        new.status is old.status and new.next_attempt_at == old.next_attempt_at and new.attempts == old.attempts
+        and new.revision == old.revision and new.unknown == old.unknown and new.spent == old.spent
+        and new.last_error == old.last_error and new.rests_on == old.rests_on and new.message_id == old.message_id
+    )  # fmt: skip
+
+
+def ground(s: State, attempts: int, revision: int, spent: Spent, unknown: tuple[int, ...]) -> State:
+    """The ground for what follows a failed call: the old facts with the call accounted for, in its revision."""
+    return State(
+        s.status, s.version + 1, revision, attempts, spent, unknown, CLOSED, None,
+        s.last_error, s.message_id, None, s.expires_at,
+    )  # fmt: skip
+
+
+def on(g: State, status: Status, spent: Spent, due: int | None, error: LastError | None) -> State:
+    """A new state on ``g``. What is no success rests on nothing."""
+    return State(
+        status, g.version, g.revision, g.attempts, spent, g.unknown, CLOSED, due,
+        error, g.message_id, None, g.expires_at,
+    )  # fmt: skip
+
+
+def released(s: State) -> State:
+    """The same facts, and no call is open."""
+    return State(
+        s.status, s.version, s.revision, s.attempts, s.spent, s.unknown, CLOSED, s.next_attempt_at,
+        s.last_error, s.message_id, s.rests_on, s.expires_at,
+    )  # fmt: skip
