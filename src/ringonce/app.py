@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from ringonce import registry
 from ringonce.clock import SystemClock, SystemEntropy
-from ringonce.config import Config, change, from_mapping, load, with_provider_defaults
+from ringonce.config import CHANNEL_KEYS, Config, change, from_mapping, load, with_provider_defaults
 from ringonce.core.explain import explain
 from ringonce.engine.channels import Channels, Entry
 from ringonce.engine.engine import Engine, Settings
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from ringonce.model.notification import Address
     from ringonce.model.policy import Channel
+    from ringonce.provider import Provider
     from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
 
     Source = Config | str | Path | Mapping[str, object] | None
@@ -348,7 +350,7 @@ def entries(config: Config) -> dict[str, Entry]:
     wrong: list[ConfigError] = []
     for name, configured in config.channels.items():
         try:
-            provider = registry.build(configured)
+            provider = _provider(configured, config.file)
             channel = with_provider_defaults(
                 configured,
                 config.given[name],
@@ -365,6 +367,18 @@ def entries(config: Config) -> dict[str, Entry]:
         lines = "".join(f"\n  - {error}" for error in wrong)
         raise ConfigError(f"{len(wrong)} channels can not be used:{lines}", field=wrong[0].field)
     return built
+
+
+def _provider(channel: Channel, file: Path | None) -> Provider:
+    """The channel's provider; an error of its options names the key's whole path."""
+    try:
+        return registry.build(channel.provider, channel.settings)
+    except ConfigError as error:
+        key, mend = error.field or "provider", error.mend
+        if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):
+            mend = f"did you mean {near[0]}?"
+        place = f"channels.{channel.name}.{key}"
+        raise ConfigError(error.message, mend=mend, field=f"{file}: {place}" if file else place) from None
 
 
 def _configuration(source: Source, overrides: Mapping[str, object]) -> Config:
