@@ -106,6 +106,8 @@ class Provider:
     """What the receiver makes of a second send under the same client reference."""
     unknown_budget: ClassVar[int | None] = None
     push: ClassVar[bool] = False
+    transport: ClassVar[str] = "http"
+    """What its answers are: ``http``, ``smtp`` or ``script``."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     Options: ClassVar[type[Any]]
 
@@ -161,9 +163,13 @@ class Provider:
         """Build the one call. Raises InputError when the content can not be sent (becomes invalid_payload)."""
         raise TypeError(f"provider {self.name} builds no request")
 
-    def outcome(self, answer: Answer, context: Context) -> Outcome:
-        """What the answer means: the provider's rules first, then the defaults of the status family."""
-        return classify(answer, self.rules, push=self.push, now=context.now)
+    @classmethod
+    def outcome(cls, answer: Answer, context: Context) -> Outcome:
+        """What the answer means: the provider's rules first, then the defaults of the status family.
+
+        A method of the class, because an answer can be understood without options and credentials.
+        """
+        return classify(answer, cls.rules, push=cls.push, now=context.now)
 
 
 def length(text: str, unit: str) -> int:
@@ -179,6 +185,8 @@ def _unfit(text: str) -> str:
     """What no database and no wire format can hold, if anything."""
     if "\0" in text:
         return "the character U+0000"
-    if any("\ud800" <= char <= "\udfff" for char in text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:
         return "half of a surrogate pair, which is no character"
     return ""

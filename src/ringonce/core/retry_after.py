@@ -15,7 +15,9 @@ LONGEST = 86_400
 _TOO_LONG = 100  # a longer header is not a number and not a date, whatever it begins with
 _SECOND = 1_000_000
 # [0-9] and not \d: Python's digits include those of other scripts, which int() would happily take.
-_DELTA = re.compile(r"([0-9]+)(?:\.([0-9]+))?s?")
+_DELTA = re.compile(r"([0-9]+)(?:\.([0-9]+))?")
+_HINT = re.compile(r"([0-9]+)(?:\.([0-9]+))? ?(s|m|h)?(?:ec|in|our)?(?:ond|ute)?s?", re.IGNORECASE)
+_UNITS = {"s": 1, "m": 60, "h": 3600}
 _MONTHS = {"janfebmaraprmayjunjulaugsepoctnovdec"[at : at + 3]: at // 3 + 1 for at in range(0, 36, 3)}
 _MONTH = r"(?P<month>[A-Za-z]{3})"
 _TIME = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})"
@@ -34,12 +36,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def retry_after(headers: Mapping[str, str], body_hint: str | float | None, now: int) -> int | None:
     """Whole seconds to wait, 0 … ``LONGEST``, or None when nothing legible was said.
 
-    ``headers`` have lower-case names; ``body_hint`` is the value that the answer's body gives, in seconds;
-    ``now`` in microseconds UTC serves where the answer has no ``Date``. Header and body disagree: the longer.
+    ``headers`` have lower-case names. ``body_hint`` is the value that the answer's body gives: seconds, or a
+    text with a unit as in ``3.5s`` (Google's RetryInfo) or ``5 minutes`` (greylisting). Header and body
+    disagree: the longer. ``now`` in microseconds UTC serves where the answer has no ``Date``.
     A date is measured against the answer's own ``Date``, so that a wrong clock of ours does not matter.
     Never raises: not on 5,000 digits, not on a year 99999, not on digits of other scripts.
     """
-    waits = (_of_header(headers, now), _delta(body_hint))
+    waits = (_of_header(headers, now), _delta(body_hint, _HINT))
     return max((wait for wait in waits if wait is not None), default=None)
 
 
@@ -56,16 +59,17 @@ def _of_header(headers: Mapping[str, str], now: int) -> int | None:
     return min(max(-(-distance // _SECOND), 0), LONGEST)
 
 
-def _delta(value: str | float | None) -> int | None:
-    """Seconds: ``60``, ``1.5`` (rounded up), ``3.5s`` as Google's RetryInfo spells it."""
+def _delta(value: str | float | None, form: re.Pattern[str] = _DELTA) -> int | None:
+    """A number of seconds, rounded up."""
     if value is None or isinstance(value, bool):
         return None
     text = value if isinstance(value, str) else f"{value:.3f}"  # nan, inf and negatives do not match below
-    match = _DELTA.fullmatch(text) if len(text) <= _TOO_LONG else None
+    match = form.fullmatch(text) if len(text) <= _TOO_LONG else None
     if match is None:
         return None
-    whole, fraction = match.group(1), match.group(2) or ""
-    return min(int(whole) + bool(fraction.strip("0")), LONGEST)
+    whole, fraction, *unit = match.groups()
+    seconds = int(whole) + bool((fraction or "").strip("0"))
+    return min(seconds * (_UNITS[unit[0].lower()] if unit and unit[0] else 1), LONGEST)
 
 
 def _date(value: str, now: int) -> int | None:

@@ -39,7 +39,10 @@ class LastError:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What the current revision has used of its budgets. ``base``: counted calls of earlier revisions."""
+    """What is used of the budgets since they last began anew: at creation, or when a person retries.
+
+    ``base``: calls counted before that. A revision that the machine itself reopens goes on with what is left.
+    """
 
     base: int = 0
     transient: int = 0

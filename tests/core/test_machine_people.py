@@ -1,0 +1,243 @@
+"""What people, the clock and the provider's receipts do to a notification."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ringonce.model.notification import Spent, State, Status
+from ringonce.model.policy import Budgets
+from ringonce.model.transition import (
+    Alert,
+    Cancel,
+    Enqueued,
+    Expire,
+    LeaseLost,
+    Read,
+    Receipt,
+    Resolve,
+    Retry,
+    Send,
+    TransitionEvent,
+    Verdict,
+)
+from tests.core.lives import (
+    DOWN,
+    GONE,
+    NOW,
+    OK,
+    PLAIN,
+    SILENT,
+    S,
+    answered,
+    begun,
+    effects,
+    emitted,
+    out,
+    ready,
+    take,
+)
+
+HOLD = replace(PLAIN, in_doubt="hold")
+HELD = take(begun(ready()), LeaseLost(1), policy=HOLD).state
+WAITING = answered(DOWN).state
+TERMINAL = answered(GONE).state
+SENT = answered(OK).state
+CANCELLED = take(ready(), Cancel("shop")).state
+SUPPRESSED = take(State(Status.PENDING), Enqueued(NOW, suppressed_by="muted")).state
+EXPIRED = take(ready(), Expire()).state
+MERGED = State(Status.MERGED, 2)
+DRAFT = State(Status.DRAFT, 1)
+
+
+@pytest.mark.parametrize("state", [ready(), WAITING, HELD, DRAFT])
+@pytest.mark.parametrize(
+    ("event", "status"), [(Cancel("shop", "withdrawn"), Status.CANCELLED), (Expire("max_age"), Status.EXPIRED)]
+)
+def test_cancel_and_expire_end_what_waits(state: State, event: TransitionEvent, status: Status) -> None:
+    """What waits ends, unpublished, with nothing due; an attempt without verdict makes it maybe_sent."""
+    made = take(state, event)
+    assert (made.state.status, made.state.next_attempt_at, made.effects) == (status, None, ())
+    assert made.state.version == state.version + 1
+    assert made.state.maybe_sent is (state is HELD)
+    assert [n.kind for n in made.notes] == [status.value]
+
+
+@pytest.mark.parametrize("event", [Cancel("shop"), Expire()])
+def test_cancel_loses_to_a_mark(event: TransitionEvent) -> None:
+    """Once a call has begun it is too late, and nothing changes."""
+    made = take(begun(WAITING), event)
+    assert made.refused is not None
+    assert (made.refused.code, made.refused.text) == ("too_late", "attempt 2 has started")
+    assert (made.state, made.effects, made.notes) == (begun(WAITING), (), ())
+
+
+@pytest.mark.parametrize("state", [TERMINAL, SENT, CANCELLED, SUPPRESSED, EXPIRED, MERGED])
+@pytest.mark.parametrize("event", [Cancel("shop"), Expire(), Resolve(Verdict.SENT, "ann")])
+def test_what_has_ended_stays(state: State, event: TransitionEvent) -> None:
+    """Cancel, expiry and resolving are refused on what has ended."""
+    made = take(state, event)
+    assert made.state is state
+    assert made.refused is not None
+    assert made.refused.code == "already_final"
+
+
+def test_resolve_sent() -> None:
+    """A person says it arrived: sent by fact."""
+    made = take(HELD, Resolve(Verdict.SENT, "ann"), policy=HOLD)
+    assert (made.state.status, made.state.rests_on, made.state.unknown) == (Status.SENT, 1, ())
+    assert emitted(made) == [{"status": "Sent", "revision": 1, "code": None, "assumed": False}]
+    assert dict(made.notes[0].detail) == {"verdict": "sent", "by": "ann"}
+
+
+def test_resolve_assumed() -> None:
+    """The end of hold_for assumes: sent, and the doubt stays named."""
+    made = take(HELD, Resolve(Verdict.ASSUMED, "hold_for"), policy=HOLD)
+    assert (made.state.assumed, made.state.unknown) == (True, (1,))
+    assert emitted(made)[0]["assumed"] is True
+
+
+def test_resolve_not_sent() -> None:
+    """A person says it did not arrive: sent again at once, unless the budget is spent."""
+    made = take(HELD, Resolve(Verdict.NOT_SENT, "ann"), policy=HOLD)
+    assert (made.state.status, made.state.next_attempt_at, made.state.unknown) == (Status.FAILED, NOW, ())
+    assert effects(made, Send) == [Send(NOW, armed=True)]
+    strict = replace(HOLD, budgets=Budgets(transient=0))
+    ended = take(HELD, Resolve(Verdict.NOT_SENT, "ann"), policy=strict)
+    assert (ended.state.final, len(emitted(ended)), ended.state.maybe_sent) == (True, 1, False)
+    assert len(effects(ended, Alert)) == 1
+    blank = take(replace(HELD, last_error=None), Resolve(Verdict.NOT_SENT, "ann"), policy=strict)
+    assert emitted(blank)[0]["code"] == "NTF_PROVIDER_TRANSIENT"
+
+
+@pytest.mark.parametrize("state", [ready(), WAITING, DRAFT])
+def test_resolve_needs_a_doubt(state: State) -> None:
+    """There is nothing to resolve where nothing is in doubt."""
+    refused = take(state, Resolve(Verdict.SENT, "ann")).refused
+    assert refused is not None
+    assert refused.code == "conflict"
+
+
+@pytest.mark.parametrize("state", [TERMINAL, WAITING])
+def test_retry(state: State) -> None:
+    """A person's retry: due now, new revision, new budgets; attempts go on counting."""
+    made = take(state, Retry("ann"), now=NOW + 7)
+    assert (made.state.status, made.state.revision, made.state.next_attempt_at) == (Status.PENDING, 2, NOW + 7)
+    assert (made.state.attempts, made.state.spent) == (1, Spent(1))
+    assert made.effects == (Send(NOW + 7, armed=True),)
+    assert made.state.last_error == state.last_error
+    assert dict(made.notes[0].detail) == {"by": "ann", "force": False, "revision": 2}
+
+
+def test_retry_budgets_start_anew() -> None:
+    """After a retry a whole budget is there again, and the end publishes under the new revision."""
+    once = replace(PLAIN, max_attempts=2)
+    state = answered(DOWN, state=WAITING, attempt=2, policy=once).state
+    assert state.final
+    state = take(state, Retry("ann")).state
+    state = answered(DOWN, state=state, attempt=3, policy=once).state
+    assert not state.final
+    made = answered(DOWN, state=state, attempt=4, policy=once)
+    assert (made.state.final, made.state.attempts) == (True, 4)
+    assert emitted(made)[0]["revision"] == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        (SENT, "conflict"),
+        (ready(), "conflict"),
+        (DRAFT, "conflict"),
+        (HELD, "in_doubt"),
+        (begun(WAITING), "too_late"),
+        (CANCELLED, "already_final"),
+        (EXPIRED, "already_final"),
+        (SUPPRESSED, "already_final"),
+        (MERGED, "already_final"),
+        (replace(TERMINAL, expires_at=NOW), "expired"),
+    ],
+)
+def test_retry_refused(state: State, code: str) -> None:
+    """A retry is refused where it would send twice, is not needed, or comes too late."""
+    made = take(state, Retry("ann"))
+    assert made.refused is not None
+    assert (made.refused.code, made.state) == (code, state)
+
+
+def test_forced_retry() -> None:
+    """Force sends a sent one again, and over a doubt, which stays named."""
+    again = take(SENT, Retry("ann", force=True)).state
+    assert (again.status, again.revision, again.rests_on, again.message_id) == (Status.PENDING, 2, None, None)
+    over = take(HELD, Retry("ann", force=True), policy=HOLD).state
+    assert (over.status, over.unknown) == (Status.PENDING, (1,))
+    in_time = replace(TERMINAL, expires_at=NOW + 1)
+    assert take(in_time, Retry("ann")).state.status is Status.PENDING
+
+
+@pytest.mark.parametrize("state", [ready(), WAITING, HELD, SENT, CANCELLED, SUPPRESSED, EXPIRED, MERGED, DRAFT])
+def test_read_is_a_fact(state: State) -> None:
+    """Reading changes no status and no version; it is noted."""
+    made = take(state, Read())
+    assert (made.state, made.effects, made.notes[0].kind) == (state, (), "read")
+
+
+# --- receipts ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["delivered", "read"])
+def test_good_receipt_confirms(kind: str) -> None:
+    """A10: on what is sent by fact a good receipt changes nothing but the timeline."""
+    made = take(SENT, Receipt(1, kind))
+    assert (made.state, made.effects) == (SENT, ())
+    assert dict(made.notes[0].detail) == {"attempt": 1, "kind": kind, "code": None}
+
+
+def test_good_receipt_decides_a_doubt() -> None:
+    """A08: a receipt that carries our reference settles the doubt to sent."""
+    made = take(HELD, Receipt(1, "delivered"), policy=HOLD)
+    assert (made.state.status, made.state.assumed, len(emitted(made))) == (Status.SENT, False, 1)
+    assert [n.kind for n in made.notes] == ["receipt", "late_verdict"]
+    assumed = take(begun(ready()), LeaseLost(1)).state
+    confirmed = take(assumed, Receipt(1, "delivered"))
+    assert (confirmed.state.assumed, emitted(confirmed)) == (False, [])
+
+
+def test_failed_receipt_reopens() -> None:
+    """A10: sent -> failed, a new revision, back in the loop; published again when it ends again."""
+    made = take(SENT, Receipt(1, "failed"))
+    assert (made.state.status, made.state.revision, made.state.rests_on) == (Status.FAILED, 2, None)
+    assert effects(made, Send) == [Send(NOW + 5 * S, armed=False)]
+    assert emitted(made) == []
+    assert [n.kind for n in made.notes] == ["receipt", "reopened"]
+    ended = take(SENT, Receipt(1, "failed", out("blocked")))
+    assert [e["revision"] for e in emitted(ended)] == [2]
+    assert take(SENT, Receipt(1, "failed", SILENT)).state == SENT
+
+
+def test_failed_receipts_exhaust() -> None:
+    """AC7: a provider that accepts and then reports failure can not keep it in the loop for ever."""
+    state, revision = ready(), 1
+    for attempt in range(1, 20):
+        state = answered(OK, state=state, attempt=attempt).state
+        state = take(state, Receipt(attempt, "failed")).state
+        revision += 1
+        assert state.revision == revision
+        if state.final:
+            break
+    assert (state.status, state.attempts) == (Status.FAILED, 4)
+
+
+def test_receipt_belongs_to_an_attempt() -> None:
+    """A failed receipt of an attempt that the status does not rest on reopens nothing."""
+    state = answered(OK, state=WAITING, attempt=2).state
+    assert take(state, Receipt(1, "failed")).state == state
+    twice = take(take(SENT, Receipt(1, "failed")).state, Receipt(1, "failed"))
+    assert twice.state.revision == 2
+
+
+@pytest.mark.parametrize("state", [SUPPRESSED, MERGED, DRAFT, CANCELLED])
+def test_stray_receipt(state: State) -> None:
+    """A receipt for what was not sent is noted, and no more."""
+    made = take(state, Receipt(1, "failed"))
+    assert (made.state, made.effects, made.notes[0].kind) == (state, (), "receipt")
