@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-import ringonce.providers
 from ringonce.errors import ConfigError
 from ringonce.provider import Provider
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 GROUP = "ringonce.providers"
-"""Third parties declare ``name = "package.module:Class"`` in this entry point group."""
+"""Third parties declare ``name = "package.module:Class"`` in this entry point group; ours lie in this package."""
 
 
 def names() -> tuple[str, ...]:
@@ -93,13 +92,13 @@ def answering(name: str) -> type[Provider] | None:
 @cache
 def planned() -> frozenset[str]:
     """Names under which answers are known to exist, but not yet classified: no provider of ours is that far."""
-    text = files(ringonce.providers).joinpath("planned.txt").read_text("utf-8")
+    text = files(GROUP).joinpath("planned.txt").read_text("utf-8")
     return frozenset(line for line in text.split() if line) - _answering().keys()
 
 
 @cache
 def _own() -> tuple[str, ...]:
-    return tuple(module.name for module in pkgutil.iter_modules(ringonce.providers.__path__))
+    return tuple(module.name for module in pkgutil.iter_modules(importlib.import_module(GROUP).__path__))
 
 
 def _foreign() -> dict[str, EntryPoint]:
@@ -122,7 +121,7 @@ def _answering() -> dict[str, str]:
 @cache
 def _load_own(name: str) -> type[Provider]:
     try:
-        module = importlib.import_module(f"{ringonce.providers.__name__}.{name}")
+        module = importlib.import_module(f"{GROUP}.{name}")
     except ModuleNotFoundError as error:
         raise ConfigError(
             f'provider {name} needs the package "{error.name}", which is not installed',
