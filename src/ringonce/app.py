@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from ringonce.model.notification import Address
     from ringonce.model.policy import Channel
-    from ringonce.provider import Provider
     from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
+    from ringonce.provider import Provider
 
     Source = Config | str | Path | Mapping[str, object] | None
 

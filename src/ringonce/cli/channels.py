@@ -18,7 +18,7 @@ def register(app: App) -> None:
     group.command(list_, name="list")
     group.command(enable)
     group.command(disable)
-    group.command(test)
+    group.command(try_out, name="test")
     app.command(group)
 
 
@@ -35,7 +35,9 @@ def list_(*, json: bool = False) -> int:
     rows = []
     for view in views:
         backlog = view["backlog"] if isinstance(view["backlog"], dict) else {}
-        paused = f"until {view['paused_until'] or 'resumed'}: {view['paused_reason']}" if view["paused"] else ""
+        paused = (
+            f"until {view['paused_until'] or 'resumed'}: {view['paused_reason']}" if view["paused"] else ""
+        )
         rows.append(
             {
                 **{name: view[name] for name in ("name", "provider", "enabled", "in_doubt", "max_attempts")},
@@ -71,7 +73,9 @@ def disable(name: str, /) -> int:
     return OK
 
 
-def test(name: str, address: str, /, *, text: str = "This is a test of ringonce.", json: bool = False) -> int:
+def try_out(
+    name: str, address: str, /, *, text: str = "This is a test of ringonce.", json: bool = False
+) -> int:
     """Send one text through a channel, past the database, and say what the answer means.
 
     Args:

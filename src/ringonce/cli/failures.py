@@ -11,6 +11,7 @@ from ringonce.cli.session import FAILED, OK, moment, note, say, show_json, uuid,
 from ringonce.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from uuid import UUID
 
     from ringonce.app import Ringonce
@@ -48,7 +49,13 @@ def list_(
     """
     from ringonce.engine.views import row_view
 
-    terms = {"channel": channel, "tenant": tenant, "code": code, "since": moment(since, "SINCE"), "limit": limit}
+    terms = {
+        "channel": channel,
+        "tenant": tenant,
+        "code": code,
+        "since": moment(since, "SINCE"),
+        "limit": limit,
+    }
     rows = with_ringonce(lambda ringonce: ringonce.search(terminal_failures=True, **terms))
     views = [row_view(row) for row in rows]
     if json:
@@ -108,12 +115,16 @@ def retry(
         show_json(results)
     else:
         for item in results:
-            (note if item in refused else say)(f"{item['id']}  {item['result']}  {item.get('error', '')}".rstrip())
-        say(f"{len(results) - len(refused)} {'would be' if dry_run else 'will be'} sent again, {len(refused)} refused")
+            (note if item in refused else say)(
+                f"{item['id']}  {item['result']}  {item.get('error', '')}".rstrip()
+            )
+        say(
+            f"{len(results) - len(refused)} {'would be' if dry_run else 'will be'} sent again, {len(refused)} refused"
+        )
     return FAILED if refused else OK
 
 
-async def _all(ringonce: Ringonce, terms: dict[str, object]) -> list[Row]:
+async def _all(ringonce: Ringonce, terms: Mapping[str, object]) -> list[Row]:
     found: list[Row] = []
     after: UUID | None = None
     while page := await ringonce.search(terminal_failures=True, limit=PAGE, after=after, **terms):

@@ -40,7 +40,9 @@ class Summary:
         if self.list_bad:
             note(f"line {line}: [{error.code}] {error}")
         if len(self.problems) < MOST_LISTED:
-            self.problems.append({"line": line, "code": error.code, "field": error.field, "error": str(error)})
+            self.problems.append(
+                {"line": line, "code": error.code, "field": error.field, "error": str(error)}
+            )
 
     def view(self) -> dict[str, object]:
         """As JSON."""
@@ -139,7 +141,9 @@ async def _store(ringonce: Ringonce, batch: list[tuple[int, NewEvent]], summary:
             summary.refuse(
                 number,
                 InputError(
-                    f"event {accepted.event_id} was accepted with another body", field="event_id", code="conflict"
+                    f"event {accepted.event_id} was accepted with another body",
+                    field="event_id",
+                    code="conflict",
                 ),
             )
         elif accepted.duplicate:

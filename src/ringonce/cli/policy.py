@@ -35,7 +35,9 @@ def show(channel: str | None = None, /, *, json: bool = False) -> int:
     if channel is not None:
         if channel not in channels:
             raise NotFoundError(
-                f"no channel {channel!r}", field="CHANNEL", mend=f"configured: {', '.join(channels) or 'none'}"
+                f"no channel {channel!r}",
+                field="CHANNEL",
+                mend=f"configured: {', '.join(channels) or 'none'}",
             )
         channels = {channel: channels[channel]}
     views = [_view(item) for item in channels.values()]

@@ -169,7 +169,11 @@ def report(
 
     async def work(ringonce: Ringonce) -> list[Mapping[str, object]]:
         return await ringonce.report(
-            tenant=tenant, channel=channel, since=moment(since, "SINCE"), until=moment(until, "UNTIL"), by=groups
+            tenant=tenant,
+            channel=channel,
+            since=moment(since, "SINCE"),
+            until=moment(until, "UNTIL"),
+            by=groups,
         )
 
     rows = [dict(row) for row in with_ringonce(work)]

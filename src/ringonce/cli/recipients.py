@@ -48,7 +48,13 @@ def add(recipient: str, channel: str, address: str, /, *, tenant: str = "", json
 
 
 def list_(
-    recipient: str, /, *, channel: str | None = None, tenant: str = "", all: bool = False, json: bool = False  # noqa: A002
+    recipient: str,
+    /,
+    *,
+    channel: str | None = None,
+    tenant: str = "",
+    all: bool = False,  # noqa: A002 - the name of the option
+    json: bool = False,
 ) -> int:
     """List the addresses of a recipient.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - cyclopts reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from ringonce.cli import channels, classify, database, failures, policy, read, recipients, send, work
+from ringonce.cli import channels, classify_command, database, failures, policy, read, recipients, send, work
 from ringonce.cli.session import FAILED, NOT_FOUND, OK, USAGE, config_file
 from ringonce.errors import ConfigError, InputError, NotFoundError, RingonceError
 
@@ -28,7 +28,7 @@ def make() -> App:
         version=lambda: version("ringonce"),
         default_parameter=Parameter(negative=()),
     )
-    for group in (work, send, read, failures, channels, recipients, classify, policy, database):
+    for group in (work, send, read, failures, channels, recipients, classify_command, policy, database):
         group.register(app)
 
     @app.meta.default
@@ -50,7 +50,9 @@ def run(arguments: Sequence[str]) -> int:
             stream.reconfigure(encoding="utf-8", errors="replace")
     app = make()
     try:
-        result = app.meta(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
+        result = app.meta(
+            list(arguments), exit_on_error=False, print_error=False, result_action="return_value"
+        )
     except CycloptsError as error:
         return fail(str(error) + " See ringonce --help.", USAGE)
     except RingonceError as error:

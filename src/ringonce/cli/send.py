@@ -124,7 +124,9 @@ def _body(
         for item in to:
             name, equals, address = item.partition("=")
             if not equals or not name or not address:
-                raise InputError(f"{item!r} is not channel=address", field="TO", mend="e.g. email=ada@example.com")
+                raise InputError(
+                    f"{item!r} is not channel=address", field="TO", mend="e.g. email=ada@example.com"
+                )
             if name in addresses:
                 raise InputError(f"two addresses for {name}", field="TO", mend="send two notifications")
             addresses[name] = address

@@ -7,11 +7,11 @@ import json
 import sys
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
     from uuid import UUID
 
     from ringonce.app import Ringonce
@@ -33,11 +33,14 @@ def configuration() -> Config:
 
 
 @asynccontextmanager
-async def opened(config: Config | None = None) -> AsyncIterator[Ringonce]:
-    """The library on this configuration; a new SQLite database is created first."""
+async def opened(config: Config | None = None, *, migrate: bool = False) -> AsyncIterator[Ringonce]:
+    """The library on this configuration. ``migrate``: bring an SQLite database up to date first."""
     from ringonce.app import Ringonce
 
-    async with Ringonce(config or configuration()) as ringonce:
+    ringonce = Ringonce(config or configuration())
+    if migrate and ringonce.config.store.sqlite:
+        await ringonce.migrate()
+    async with ringonce:
         yield ringonce
 
 
@@ -105,7 +108,9 @@ def uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise InputError(f"{text!r} is no id of a notification", field="ID", mend="take one from `ringonce list`") from None
+        raise InputError(
+            f"{text!r} is no id of a notification", field="ID", mend="take one from `ringonce list`"
+        ) from None
 
 
 def moment(text: str | None, field: str) -> int | None:
