@@ -133,14 +133,14 @@ def decode_event(body: bytes) -> Event:
 
 _STORED = msgspec.json.Decoder(Event)
 _UNKNOWN = re.compile(r"unknown field `([^`]+)`")
-_PATH = re.compile(r"^(.*?)(?: - at `\$\.?([^`]*)`)?$", re.DOTALL)
 
 
 def _convert(value: Mapping[str, Any]) -> Body:
     try:
         return msgspec.convert(value, Body)
     except msgspec.ValidationError as error:
-        message, path = _PATH.match(str(error)).groups()  # type: ignore[union-attr] - the pattern matches any text
+        message, _, place = str(error).partition(" - at `$")
+        path = place.rstrip("`").lstrip(".")
         unknown = _UNKNOWN.search(message)
         if unknown is None:
             raise InputError(message, field=path or None, mend="see the structure in the reference") from None

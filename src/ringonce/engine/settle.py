@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from ringonce.core.machine import step
@@ -178,7 +179,7 @@ class Settler:
                 await self._flush(batch)
             if self._pauses:
                 pauses, self._pauses = self._pauses, []
-                await self._until_written(lambda pauses=pauses: self._store.pause(pauses))
+                await self._until_written(partial(self._store.pause, pauses))
             if not self._waiting:
                 self._idle.set()
 

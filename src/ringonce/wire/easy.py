@@ -251,7 +251,9 @@ class Exchange:
             if code == 0 or self._truncated:
                 return HttpAnswer(status, headers, b"".join(self._body), self._truncated)
             if 200 <= status < 300:  # noqa: PLR2004 - the family of success
-                return NoAnswer(Fault.TRUNCATED_BODY_AFTER_2XX, sent=True, detail=f"status {status}, {_why(code)}")
+                return NoAnswer(
+                    Fault.TRUNCATED_BODY_AFTER_2XX, sent=True, detail=f"status {status}, {_why(code)}"
+                )
             return HttpAnswer(status, headers, b"".join(self._body), truncated=True)
         sent = int(self.curl.getinfo(pycurl.REQUEST_SIZE)) > 0
         if self._refused is not None and not self._connectable:
@@ -262,7 +264,9 @@ class Exchange:
             )
         if self._stream_refused:
             # RFC 9113 sections 6.8 and 8.7: such a stream was not processed in any way.
-            return NoAnswer(Fault.GOAWAY if self._goaway else Fault.REFUSED_STREAM, sent=False, detail=_why(code))
+            return NoAnswer(
+                Fault.GOAWAY if self._goaway else Fault.REFUSED_STREAM, sent=False, detail=_why(code)
+            )
         return NoAnswer(self._fault(code, sent=sent), sent=sent, detail=_detail(code, words))
 
     def _fault(self, code: int, *, sent: bool) -> Fault:

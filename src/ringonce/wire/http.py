@@ -304,7 +304,11 @@ _NOT_STARTED = NoAnswer(Fault.NOT_STARTED, sent=False, detail="the wire is close
 
 def _said(error: Exception) -> str:
     """What was wrong with a request, without quoting it: it holds tokens and addresses."""
-    return str(error) if type(error) is ValueError else f"the request can not be carried ({type(error).__name__})"
+    return (
+        str(error)
+        if type(error) is ValueError
+        else f"the request can not be carried ({type(error).__name__})"
+    )
 
 
 def _system_ca() -> tuple[str | None, str | None]:
