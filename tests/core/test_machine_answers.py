@@ -112,8 +112,9 @@ def test_a_retry_that_would_expire_ends_it() -> None:
 
 def test_retry_after_and_floor() -> None:
     """Retry-After and the named floor reach the delay; a channel-wide limit pauses the channel for the hint."""
-    made = answered(out("rate_limited", retry_after_s=600, scope="channel"))
-    assert made.state.next_attempt_at == NOW + 600 * S
+    limited = Answered(1, out("rate_limited", retry_after_s=600, scope="channel"))
+    made = take(begun(ready()), limited, jitter=0.5)
+    assert made.state.next_attempt_at == NOW + 630 * S
     assert effects(made, Pause) == [Pause("channel", "rate_limited", NOW + 600 * S)]
     unhinted = answered(out("rate_limited", scope="channel"))
     assert effects(unhinted, Pause) == [Pause("channel", "rate_limited", NOW + 20 * S)]

@@ -268,6 +268,7 @@ def test_late_refusal_only_ends_its_doubt_where_the_row_goes_on() -> None:
         assert (made.state.unknown, made.state.version) == ((), state.version + 1)
         assert made.effects == (Invalidate("NTF_PROVIDER_INVALID_RECIPIENT"),)
     assert take(ready(), LateAnswer(1, GONE)).state == ready()
+    assert take(begun(resent()), LateAnswer(1, GONE)).state.open
 
 
 def test_the_doubt_is_about_the_newest_attempt() -> None:

@@ -7,7 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ringonce.engine.exchange import attempt_row, build, judge
+from ringonce.core.machine import exhausted
+from ringonce.engine.exchange import NO_CALL_LEFT, attempt_row, build, judge
 from ringonce.errors import StoreError
 from ringonce.model.outcome import Outcome
 from ringonce.model.transition import Answered, Cancel, Expire, Note
@@ -146,6 +147,10 @@ class Lane:
                 self._settle_unbegun(
                     claimed.row, Cancel(by="address", reason="the address has another owner now")
                 )
+                continue
+            if exhausted(state, entry.channel.policy):
+                # max_attempts was lowered while the row waited.
+                self._settle_unbegun(claimed.row, Answered(_number(claimed.row), NO_CALL_LEFT, begun=False))
                 continue
             built = build(entry, claimed, now)
             if isinstance(built, Outcome):

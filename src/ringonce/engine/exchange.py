@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ringonce")
 
+NO_CALL_LEFT = Outcome(
+    OutcomeClass.TRANSIENT, Code.TRANSIENT, text="all calls of max_attempts are used", rule="max_attempts was lowered"
+)
+
 
 def build(entry: Entry, claimed: Claimed, now: int) -> Request | Outcome:
     """The request, or the outcome when there is nothing that could be sent."""

@@ -1,0 +1,67 @@
+"""Keys that make a duplicate impossible to insert: digests of unambiguous encodings."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+SIZE: Final = 16
+"""Bytes of a key: a collision among 10^12 keys has a chance of about 10^-15."""
+BODY_HASH_VERSION: Final = 1
+"""The first byte of a body's hash. Another canonical form gets another number, and is never compared with this."""
+
+
+def event_key(tenant: str | None, event_id: str) -> bytes:
+    """The key of an event: what is accepted once. ``tenant`` None and ``''`` are the same: none."""
+    return _digest(b"event", tenant or None, event_id)
+
+
+def recipient_key(event: bytes, recipient: str, *, direct: bool) -> bytes:
+    """The key of one recipient of an event: who is told once.
+
+    Args:
+        event: The event's key.
+        recipient: The recipient's id; with ``direct`` the channel and address that stand for one.
+        direct: Addressed by ``to``. Somebody whose id reads like an address is somebody else.
+    """
+    return _digest(b"recipient", event, "to" if direct else None, recipient)
+
+
+def canonical(body: object) -> bytes:
+    """JSON in one spelling: sorted keys, no spaces, UTF-8.
+
+    Numbers stay as they are written: ``1`` and ``1.0`` are two bodies.
+
+    Raises:
+        TypeError: A value that JSON does not know, or keys of mixed types.
+        ValueError: NaN, an infinity, a circle, or text that is no Unicode (a lone surrogate).
+    """
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def body_hash(body: bytes) -> bytes:
+    """The hash of a canonical body: one byte of version, then 16 of digest."""
+    return bytes((BODY_HASH_VERSION,)) + _digest(b"body", body)
+
+
+def client_reference(notification: UUID, revision: int) -> str:
+    """What the provider is told as our id: the same for every attempt of a revision."""
+    return str(notification) if revision == 1 else f"{notification}.r{revision}"
+
+
+def _digest(kind: bytes, *parts: bytes | str | None) -> bytes:
+    """Each part with its length before it, null in a way of its own: no two lists of parts read the same."""
+    state = blake2b(digest_size=SIZE, person=kind)
+    for part in parts:
+        if part is None:
+            state.update(b"\0")
+            continue
+        raw = part if isinstance(part, bytes) else part.encode(errors="surrogatepass")
+        state.update(b"\1" + len(raw).to_bytes(8))
+        state.update(raw)
+    return state.digest()
