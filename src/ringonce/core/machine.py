@@ -60,6 +60,8 @@ from ringonce.model.transition import (
 Handler: TypeAlias = Callable[[State, Any, int, float, Policy], Step]
 
 _BUG: Final = "report it: a bug of ours"
+NEW: Final = State(Status.PENDING)
+"""What Enqueued steps: a notification that does not exist yet."""
 LOOKUP_AFTER: Final = 60 * SECOND
 AUTH_PROBE_AFTER: Final = 5 * MINUTE
 RE_ADDRESSES: Final = 2
