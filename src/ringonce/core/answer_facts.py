@@ -59,25 +59,20 @@ class Facts:
         self._body = b""
         self._truncated = False
         self._text: str | None = None
-        match answer:
-            case HttpAnswer():
-                self.kind, self.status, self.headers = "http", answer.status, answer.headers
-                self._body, self._truncated = answer.body, answer.truncated
-            case MailAnswer():
-                self.kind, self.status, self.stage, self._text = (
-                    "mail",
-                    answer.code,
-                    answer.stage,
-                    answer.text,
-                )
-                told = _ENHANCED.match(answer.text)
-                self.enhanced = answer.enhanced or (told.group(1) if told else "")
-            case ScriptedAnswer():
-                self.kind = "script"
-                self.step, _, self._text = answer.step.partition(":")
-            case NoAnswer():
-                self.fault, self.sent, self.stage = answer.fault, answer.sent, answer.stage
-                self._text = answer.detail
+        if isinstance(answer, HttpAnswer):
+            self.kind, self.status, self.headers = "http", answer.status, answer.headers
+            self._body, self._truncated = answer.body, answer.truncated
+        elif isinstance(answer, MailAnswer):
+            self.kind, self.status, self.stage, self._text = "mail", answer.code, answer.stage, answer.text
+            told = _ENHANCED.match(answer.text)
+            self.enhanced = answer.enhanced or (told.group(1) if told else "")
+        elif isinstance(answer, ScriptedAnswer):
+            self.kind = "script"
+            self.step, _, self._text = answer.step.partition(":")
+        else:
+            broken: NoAnswer = answer
+            self.fault, self.sent, self.stage = broken.fault, broken.sent, broken.stage
+            self._text = broken.detail
 
     @cached_property
     def text(self) -> str:

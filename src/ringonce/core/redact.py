@@ -35,7 +35,7 @@ _HIDE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<![\w-])\d{7,}(?![\w-])", "[number]"),
     )
 )
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]+")
+_CONTROL = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]+")
 
 
 def clean(text: str, limit: int = LIMIT) -> str:
