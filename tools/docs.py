@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from ringonce.core import diagram
 from tools import reference
 
 ROOT = Path(__file__).parents[1]
@@ -39,6 +40,7 @@ GENERATORS: list[Generator] = [
     Generator("configuration", "docs/reference/configuration.md", reference.configuration),
     Generator("http", "docs/reference/http.md", reference.http),
     Generator("errors", "docs/reference/errors.md", reference.error_codes),
+    Generator("transitions", "docs/reference/transitions.md", diagram.page),
 ]
 
 

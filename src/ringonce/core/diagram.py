@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, get_args
 
 from ringonce.core.machine import ILLEGAL, NEW, TABLE, step
-from ringonce.model.notification import FINAL, State, Status
+from ringonce.model.notification import State, Status
 from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import Budgets, InDoubt, OnAuth, Policy
 from ringonce.model.transition import (
@@ -58,7 +58,7 @@ def _events(state: State) -> Iterator[TransitionEvent]:
         yield from (Enqueued(_NOW), Enqueued(_NOW, cancelled=True), Enqueued(_NOW, "rule"))
         yield Enqueued(_NOW, expires_at=_NOW)
         return
-    if state.open or state.status in FINAL or state.status is Status.IN_DOUBT:
+    if state.open or state.final or state.status is Status.IN_DOUBT:
         number = state.attempts + 1
         yield from (Answered(number, outcome) for outcome in _OUTCOMES)
         yield from (LeaseLost(number, crashed) for crashed in (False, True))
@@ -100,7 +100,7 @@ def transitions() -> dict[tuple[str, str], set[str]]:
     reached = {name for name, *_ in seen}
     for status in Status:
         if status.value not in reached:
-            state = replace(last, status=status, next_attempt_at=None)
+            state = replace(last, status=status, next_attempt_at=None, open=False)
             for event in _events(state):
                 _seen(found, state, event, _POLICIES[0])
     return found
@@ -136,21 +136,13 @@ def page() -> str:
     edges: dict[tuple[str, str], list[str]] = {}
     for event, name in product(legal, names):
         for result in sorted(found.get((name, event), set()) - {_STAYS, _REFUSED}):
-            edges.setdefault((name, result), []).append(event)
-    arrows = [
-        f"    {_node(source)} --> {_node(target)}: {', '.join(labels)}"
-        for (source, target), labels in sorted(edges.items())
-        if labels != [Enqueued.__name__]
-    ]
-    starts = [
-        f"    [*] --> {_node(target)}"
-        for (_, target), labels in sorted({**edges, ("pending", "pending"): [Enqueued.__name__]}.items())
-        if Enqueued.__name__ in labels
-    ]
+            source = "[*]" if event == Enqueued.__name__ else _node(name)
+            edges.setdefault((source, _node(result)), []).append(event)
+    arrows = [f"    {a} --> {b}: {', '.join(labels)}" for (a, b), labels in sorted(edges.items())]
     missing = ", ".join(event for event in events if event not in legal)
     head = _HEAD.format(missing=missing)
     header = ["| event | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    diagram = ["```mermaid", "stateDiagram-v2", *starts, *arrows, "```"]
+    diagram = ["```mermaid", "stateDiagram-v2", *arrows, "```"]
     return "\n".join([head, *header, *rows, "", "## As a diagram", "", *diagram, ""])
 
 

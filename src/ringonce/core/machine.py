@@ -358,10 +358,11 @@ def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> St
         return Step(s)
     if not e.crashed_too_often:
         return _doubt(s, e.attempt, tally.LOST, now, jitter, policy)
-    spent = tally.charged(s.spent, policy, 1)
-    g = tally.ground(s, s.attempts + 1, s.revision, spent, (*s.unknown, e.attempt))
+    g = tally.ground(
+        s, s.attempts + 1, s.revision, tally.charged(s.spent, policy, 1), (*s.unknown, e.attempt)
+    )
     error = LastError(Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it")
-    return _end(g, spent, error, (Alert("worker_crash", f"attempt {e.attempt}: {error.text}"),), ())
+    return _end(g, g.spent, error, (Alert("worker_crash", f"attempt {e.attempt}: {error.text}"),), ())
 
 
 def _unsure(s: State, e: LeaseLost, _now: int, _jitter: float, _policy: Policy) -> Step:
@@ -435,11 +436,7 @@ def _resolve(s: State, e: Resolve, now: int, _jitter: float, policy: Policy) -> 
 
 def _no_doubt(s: State, e: Resolve, now: int, jitter: float, policy: Policy) -> Step:
     """There is no doubt to decide."""
-    return (
-        _over(s, e, now, jitter, policy)
-        if s.final
-        else _refuse(s, "conflict", "there is no doubt to resolve")
-    )
+    return _over(s, e, now, jitter, policy) if s.final else _refuse(s, "conflict", "nothing is in doubt")
 
 
 def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> Step:
@@ -451,7 +448,7 @@ def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> S
     if s.unknown and not e.force:
         numbers = ", ".join(str(n) for n in s.unknown)
         return _refuse(
-            s, "in_doubt", f"no verdict about attempt {numbers}: it may have arrived; force sends it again"
+            s, "in_doubt", f"attempt {numbers} may have arrived; force sends it again all the same"
         )
     if s.expires_at is not None and s.expires_at <= now:
         return _refuse(s, "expired", "its expires_at has passed; accept a new event instead")
