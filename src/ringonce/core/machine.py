@@ -12,7 +12,7 @@ The rules that the handlers encode:
   accepts and then reports a failure can not keep a notification in the loop for ever.
 * ``unknown`` holds the attempts without a verdict. Under ``in_doubt`` the doubt is about the newest of them; the
   older ones have already been passed over by the policy or by a person.
-* A verdict that says "it arrived" always wins, however late; nothing is sent after it.
+* A verdict that says "it arrived" wins, however late; nothing is sent after it.
 * ``next_attempt_at`` is None exactly when nothing more will be tried by itself.
 * A revision that ends as sent or as terminally failed emits ``notification.dispatched`` once. Whatever ends after
   such an end has a higher revision.
@@ -115,8 +115,7 @@ def _sent(
     return Step(state, (tally.changed("Sent", state), tally.dispatched("Sent", state)), notes)
 
 
-# --- a call that did not succeed ---------------------------------------------------------------------------------
-# ``g``, the ground, is the old state with the call accounted for: counted, and in its revision.
+# --- a call that did not succeed: ``g``, the ground, is the old state with the call accounted for -----------------
 
 
 def _end(
@@ -197,8 +196,8 @@ def _refused(
         case OutcomeClass.INVALID_RECIPIENT | OutcomeClass.BLOCKED:
             return _end(g, spent, error, effects, notes)
         case OutcomeClass.INVALID_PAYLOAD:
-            note = Note("code_error", {"code": error.code, "text": error.text})
-            return _end(g, spent, error, effects, (*notes, note))
+            told = (*notes, Note("code_error", {"code": error.code, "text": error.text}))
+            return _end(g, spent, error, effects, told)
         case OutcomeClass.AUTH:
             alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
             if policy.on_auth is OnAuth.FAIL:
@@ -323,9 +322,9 @@ def _proved(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) ->
     """Sent: by fact it stays; what was only assumed becomes a fact or is taken back."""
     if e.outcome.cls is OutcomeClass.ACCEPTED:
         if s.assumed or s.rests_on == e.attempt:
+            message_id = None if s.message_id else e.outcome.message_id
             unknown = tally.without(s.unknown, e.attempt)
-            message_id = e.outcome.message_id if s.message_id is None else None
-            return tally.known(s, unknown, (), (), rests_on=e.attempt, message_id=message_id)
+            return tally.known(s, unknown, rests_on=e.attempt, message_id=message_id)
         return tally.known(s, tally.without(s.unknown, e.attempt))
     if s.assumed and s.rests_on == e.attempt and tally.is_verdict(e.outcome):
         return _reopened(s, e.attempt, e.outcome, now, jitter, policy)
@@ -358,11 +357,10 @@ def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> St
         return Step(s)
     if not e.crashed_too_often:
         return _doubt(s, e.attempt, tally.LOST, now, jitter, policy)
-    g = tally.ground(
-        s, s.attempts + 1, s.revision, tally.charged(s.spent, policy, 1), (*s.unknown, e.attempt)
-    )
+    spent, unknown = tally.charged(s.spent, policy, 1), (*s.unknown, e.attempt)
+    g = tally.ground(s, s.attempts + 1, s.revision, spent, unknown)
     error = LastError(Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it")
-    return _end(g, g.spent, error, (Alert("worker_crash", f"attempt {e.attempt}: {error.text}"),), ())
+    return _end(g, spent, error, (Alert("worker_crash", f"attempt {e.attempt}: {error.text}"),), ())
 
 
 def _unsure(s: State, e: LeaseLost, _now: int, _jitter: float, _policy: Policy) -> Step:
@@ -468,7 +466,7 @@ def _unready(s: State, e: Retry, now: int, jitter: float, policy: Policy) -> Ste
 # --- the table ---------------------------------------------------------------------------------------------------
 
 ILLEGAL: Final[Handler] = _illegal
-_: Final[Handler] = ILLEGAL
+_ = ILLEGAL
 
 # Approved, Regenerated, LookedUp and Fold are illegal until drafts, look-ups and digests exist.
 # fmt: off
