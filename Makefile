@@ -87,12 +87,16 @@ ifeq ($(SKIP_FAST),)
 	$(MAKE) test
 endif
 	$(PYTEST) -m "slow or debian" $(ARGS)
+ifneq ($(wildcard tests/store),)
+	RINGONCE_TEST_PG_BIN=embedded $(PYTEST) -m "$(FAST)" tests/store $(ARGS)
+endif
 	@for version in $(OTHERS); do \
-	  if ! python$$version -c 'import venv, ensurepip' >/dev/null 2>&1; then \
-	    echo "Python $$version is not installed here: skipped"; continue; \
-	  fi; \
+	  found=; for python in python$$version $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python; do \
+	    if $$python -c 'import venv, ensurepip' >/dev/null 2>&1; then found=$$python; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then echo "Python $$version is not installed here: skipped"; continue; fi; \
 	  echo "Python $$version: $(SUBSET)"; \
-	  python$$version -m venv --clear .venv-$$version || exit 1; \
+	  $$found -m venv --clear --without-pip .venv-$$version || exit 1; \
 	  export UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV=$(CURDIR)/.venv-$$version; \
 	  $(BIN)/uv --quiet pip install --require-hashes -r requirements/dev.txt || exit 1; \
 	  $(BIN)/uv --quiet pip install --no-deps --no-build-isolation --editable . || exit 1; \
@@ -104,7 +108,7 @@ check: setup
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m tools.docs --check
+	$(BIN)/python -m tools.docs --check --build
 
 format: setup
 	$(BIN)/ruff check --fix

