@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from ringonce.core import diagram
+from tools import reference
+
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
@@ -32,7 +35,13 @@ class Generator:
     function: Callable[[], str]
 
 
-GENERATORS: list[Generator] = []
+GENERATORS: list[Generator] = [
+    Generator("command-line", "docs/reference/command-line.md", reference.command_line),
+    Generator("configuration", "docs/reference/configuration.md", reference.configuration),
+    Generator("http", "docs/reference/http.md", reference.http),
+    Generator("errors", "docs/reference/errors.md", reference.error_codes),
+    Generator("transitions", "docs/reference/transitions.md", diagram.page),
+]
 
 
 def _merged(generator: Generator, old: str) -> str:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from ringonce import registry
 from ringonce.clock import SystemClock, SystemEntropy
-from ringonce.config import Config, change, from_mapping, load, with_provider_defaults
+from ringonce.config import CHANNEL_KEYS, Config, change, from_mapping, load, with_provider_defaults
 from ringonce.core.explain import explain
 from ringonce.engine.channels import Channels, Entry
+from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.probe import Probe, probe
 from ringonce.engine.views import channel_view
@@ -24,9 +26,9 @@ from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundErro
 from ringonce.model.notification import Content
 from ringonce.model.transition import Verdict
 from ringonce.ports import Invalidation, Query
-from ringonce.store import open_store
+from ringonce.store.store import StoreOptions, make_store, migrate
 from ringonce.telemetry import Telemetry
-from ringonce.wire import Network
+from ringonce.wire import Network, NetworkOptions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from ringonce.model.notification import Address
     from ringonce.model.policy import Channel
     from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
+    from ringonce.provider import Provider
 
     Source = Config | str | Path | Mapping[str, object] | None
 
@@ -80,13 +83,10 @@ class Ringonce:
         self.telemetry = Telemetry()
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
-        store = self.config.store
-        self.store: Store = open_store(
-            store.url, journal=store.journal, synchronous=store.synchronous, pool_size=store.pool_size
-        )
+        self.store: Store = make_store(self.config.store.url, store_options(self.config), decode_event)
         self.engine = Engine(
             store=self.store,
-            wire=wire or Network(allow_private_networks=self.config.security.allow_private_networks),
+            wire=wire or Network(_network(self.config)),
             clock=SystemClock(),
             entropy=SystemEntropy(),
             telemetry=self.telemetry,
@@ -99,8 +99,17 @@ class Ringonce:
             ),
         )
 
+    async def migrate(self) -> tuple[str | None, str]:
+        """Bring the database to the schema that this version needs: (revision before, revision now)."""
+        return await migrate(self.config.store.url, store_options(self.config))
+
     async def open(self) -> None:
-        """Connect to the database and read the changes that were made at run time."""
+        """Connect to the database and read the changes that were made at run time.
+
+        A new SQLite file gets its tables; an older schema is an error whose mend is ``ringonce migrate``.
+        """
+        if self.config.store.new_file:
+            await self.migrate()
         await self.store.open()
         self.engine.channels.apply(await self.store.overrides())
 
@@ -224,7 +233,17 @@ class Ringonce:
     async def explain(self, id_: UUID, *, tenant: str | None = None) -> list[str]:
         """One notification's life in words, and what happens next. Raises NotFoundError."""
         life = await self.get(id_, tenant=tenant)
-        return explain(life, await self.store.now())
+        name = life.row.channel
+        self.engine.channels.apply(await self.store.overrides())
+        entry = self.engine.channels.get(name)
+        lanes = {lane.lane: lane for lane in await self.store.lanes()}
+        return explain(
+            life,
+            await self.store.now(),
+            policy=None if entry is None else entry.channel.policy,
+            lane=lanes.get(name),
+            enabled=entry is None or entry.channel.enabled,
+        )
 
     async def search(self, **terms: Any) -> list[Row]:
         """Notifications, newest first; the terms are the fields of ``ports.Query``."""
@@ -348,7 +367,7 @@ def entries(config: Config) -> dict[str, Entry]:
     wrong: list[ConfigError] = []
     for name, configured in config.channels.items():
         try:
-            provider = registry.build(configured)
+            provider = _provider(configured, config.file)
             channel = with_provider_defaults(
                 configured,
                 config.given[name],
@@ -365,6 +384,37 @@ def entries(config: Config) -> dict[str, Entry]:
         lines = "".join(f"\n  - {error}" for error in wrong)
         raise ConfigError(f"{len(wrong)} channels can not be used:{lines}", field=wrong[0].field)
     return built
+
+
+def store_options(config: Config) -> StoreOptions:
+    """How the store is opened by this configuration."""
+    return StoreOptions(
+        journal=config.store.journal.value,
+        synchronous=config.store.synchronous.value,
+        sqlite_module=config.store.sqlite_module.value,
+        pool_size=config.store.pool_size,
+        outbox_kinds=frozenset(kind.value for kind in config.outbox.events),
+    )
+
+
+def _network(config: Config) -> NetworkOptions:
+    return NetworkOptions(
+        allow_private_networks=config.security.allow_private_networks,
+        # A call that waits for a free connection would spend its timeout there.
+        mail_connections=max((channel.concurrency for channel in config.channels.values()), default=20),
+    )
+
+
+def _provider(channel: Channel, file: Path | None) -> Provider:
+    """The channel's provider; an error of its options names the key's whole path."""
+    try:
+        return registry.build(channel.provider, channel.settings)
+    except ConfigError as error:
+        key, mend = error.field or "provider", error.mend
+        if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):
+            mend = f"did you mean {near[0]}?"
+        place = f"channels.{channel.name}.{key}"
+        raise ConfigError(error.message, mend=mend, field=f"{file}: {place}" if file else place) from None
 
 
 def _configuration(source: Source, overrides: Mapping[str, object]) -> Config:

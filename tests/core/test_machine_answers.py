@@ -136,9 +136,7 @@ def test_definite_refusal_ends_at_once(outcome: Outcome, drops: list[Invalidate]
     """AC3: one call, terminal, published; the address goes when the answer proves it; no alert."""
     made = answered(outcome)
     assert (made.state.status, made.state.final, made.state.attempts) == (Status.FAILED, True, 1)
-    assert emitted(made) == [
-        {"status": "Failed", "revision": 1, "code": str(outcome.code), "assumed": False}
-    ]
+    assert emitted(made) == [{"status": "Failed", "revision": 1, "code": str(outcome.code), "assumed": False}]
     assert effects(made, Invalidate) == drops
     assert effects(made, Alert) == []
     notes = ["code_error"] if outcome.cls is OutcomeClass.INVALID_PAYLOAD else []

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ringonce.model.notification import Spent, State, Status
-from ringonce.model.outcome import Outcome
 from ringonce.model.policy import Budgets, InDoubt
 from ringonce.model.transition import (
     Alert,
@@ -42,6 +42,9 @@ from tests.core.lives import (
     ready,
     take,
 )
+
+if TYPE_CHECKING:
+    from ringonce.model.outcome import Outcome
 
 RESEND = replace(PLAIN, in_doubt=InDoubt.RESEND)
 ASSUME = replace(PLAIN, in_doubt=InDoubt.ASSUME_SENT)

@@ -53,7 +53,8 @@ DRAFT = State(Status.DRAFT, 1)
 
 @pytest.mark.parametrize("state", [ready(), WAITING, HELD, DRAFT])
 @pytest.mark.parametrize(
-    ("event", "status"), [(Cancel("shop", "withdrawn"), Status.CANCELLED), (Expire("max_age"), Status.EXPIRED)]
+    ("event", "status"),
+    [(Cancel("shop", "withdrawn"), Status.CANCELLED), (Expire("max_age"), Status.EXPIRED)],
 )
 def test_cancel_and_expire_end_what_waits(state: State, event: TransitionEvent, status: Status) -> None:
     """What waits ends, unpublished, with nothing due; an attempt without verdict makes it maybe_sent."""
@@ -123,7 +124,11 @@ def test_resolve_needs_a_doubt(state: State) -> None:
 def test_retry(state: State) -> None:
     """A person's retry: due now, new revision, new budgets; attempts go on counting."""
     made = take(state, Retry("ann"), now=NOW + 7)
-    assert (made.state.status, made.state.revision, made.state.next_attempt_at) == (Status.PENDING, 2, NOW + 7)
+    assert (made.state.status, made.state.revision, made.state.next_attempt_at) == (
+        Status.PENDING,
+        2,
+        NOW + 7,
+    )
     assert (made.state.attempts, made.state.spent) == (1, Spent(1))
     assert made.effects == (Send(NOW + 7, armed=True),)
     assert made.state.last_error == state.last_error
@@ -175,7 +180,9 @@ def test_forced_retry() -> None:
     assert take(in_time, Retry("ann")).state.status is Status.PENDING
 
 
-@pytest.mark.parametrize("state", [ready(), WAITING, HELD, SENT, CANCELLED, SUPPRESSED, EXPIRED, MERGED, DRAFT])
+@pytest.mark.parametrize(
+    "state", [ready(), WAITING, HELD, SENT, CANCELLED, SUPPRESSED, EXPIRED, MERGED, DRAFT]
+)
 def test_read_is_a_fact(state: State) -> None:
     """Reading changes no status and no version; it is noted."""
     made = take(state, Read())

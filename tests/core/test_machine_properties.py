@@ -56,9 +56,7 @@ POLICIES = st.builds(
         delays=st.lists(st.integers(0, 60 * S), max_size=3).map(tuple),
         jitter_ratio=st.sampled_from([0.0, 0.5]),
     ),
-    budgets=st.builds(
-        Budgets, st.integers(0, 3), st.integers(0, 3), st.one_of(st.none(), st.integers(0, 2))
-    ),
+    budgets=st.builds(Budgets, st.integers(0, 3), st.integers(0, 3), st.one_of(st.none(), st.integers(0, 2))),
     in_doubt=st.sampled_from(InDoubt),
     hold_for=st.sampled_from([None, 60 * S]),
     on_auth=st.sampled_from(OnAuth),
@@ -153,7 +151,9 @@ class Life:
             self.sent_late += 1
         assert self.calls <= self.policy.max_attempts + self.sent_late
         assert self.calls == after.attempts - after.spent.base
-        assert min(after.spent.base, after.spent.transient, after.spent.rate_limited, after.spent.unknown) >= 0
+        assert (
+            min(after.spent.base, after.spent.transient, after.spent.rate_limited, after.spent.unknown) >= 0
+        )
 
     def check_published(self, made: Step) -> None:
         """Each end of a revision as sent or terminally failed is published once, and revisions only grow."""

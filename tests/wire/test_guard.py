@@ -67,7 +67,9 @@ def polite(peer: Peer) -> None:
 async def test_no_spelling_of_loopback_gets_through(http: HttpWire, host: str) -> None:
     """A guarded request to any spelling of loopback is refused before a connection is made."""
     with serving(polite) as server:
-        [answer] = await ask(http, HttpRequest("POST", f"http://{host}:{server.port}/", body=b"x", guarded=True))
+        [answer] = await ask(
+            http, HttpRequest("POST", f"http://{host}:{server.port}/", body=b"x", guarded=True)
+        )
         assert isinstance(answer, NoAnswer)
         assert (answer.fault, answer.sent) == (Fault.ADDRESS_REFUSED, False)
         assert server.connections == 0

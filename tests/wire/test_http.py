@@ -34,7 +34,9 @@ async def test_a_request_arrives_as_it_was_given(http: HttpWire) -> None:
         assert head.startswith(b"POST /a?b=c HTTP/1.1\r\n")
         assert body == b"\x00\xff body"
         assert {b"x-one: 1", b"x-empty:", b"content-length: 7"} <= set(lines)
-        assert not any(line.startswith((b"expect:", b"content-type:", b"transfer-encoding:")) for line in lines)
+        assert not any(
+            line.startswith((b"expect:", b"content-type:", b"transfer-encoding:")) for line in lines
+        )
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "POST"])
@@ -158,7 +160,9 @@ async def test_closed_before_status_is_unknown(http: HttpWire) -> None:
         assert (answer.fault, answer.sent) == (Fault.RESET_BEFORE_STATUS, True)
 
 
-@pytest.mark.parametrize("answered", [b"", b"HTTP/1.1 200 OK\r\nContent-Le", b"HTTP/1.1 100 Continue\r\n\r\n"])
+@pytest.mark.parametrize(
+    "answered", [b"", b"HTTP/1.1 200 OK\r\nContent-Le", b"HTTP/1.1 100 Continue\r\n\r\n"]
+)
 async def test_no_final_status_in_time_is_unknown(http: HttpWire, answered: bytes) -> None:
     """When the total time is over before the head of a final answer is complete, we do not know."""
 
@@ -198,7 +202,9 @@ async def test_a_refusal_whose_body_breaks_off_is_a_refusal(http: HttpWire) -> N
 
     with serving(serve) as server:
         [answer] = await ask(http, post(server.url))
-        assert answer == HttpAnswer(503, {"content-length": "100", "retry-after": "7"}, b"half", truncated=True)
+        assert answer == HttpAnswer(
+            503, {"content-length": "100", "retry-after": "7"}, b"half", truncated=True
+        )
 
 
 async def test_a_refusal_before_the_body_is_read_is_an_answer(http: HttpWire) -> None:
@@ -241,7 +247,9 @@ async def test_only_informational_answers_are_no_answer(http: HttpWire) -> None:
         assert (answer.fault, answer.sent) == (Fault.RESET_BEFORE_STATUS, True)
 
 
-@pytest.mark.parametrize("garbage", [b"\x16\x03\x01garbage\r\n\r\n", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 abc\r\n\r\n"])
+@pytest.mark.parametrize(
+    "garbage", [b"\x16\x03\x01garbage\r\n\r\n", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 abc\r\n\r\n"]
+)
 async def test_what_is_not_http_is_unknown(http: HttpWire, garbage: bytes) -> None:
     """The request was written, and nothing that came back says what became of it."""
 

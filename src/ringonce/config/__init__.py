@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from ringonce.config.channels import CHANGEABLE, change, with_provider_defaults
+from ringonce.config.channels import CHANGEABLE, CHANNEL_KEYS, change, with_provider_defaults
 from ringonce.config.load import from_mapping, load
 from ringonce.config.model import DEFAULT_FILE, Config, Settings, without_password
 
 __all__ = [
     "CHANGEABLE",
+    "CHANNEL_KEYS",
     "DEFAULT_FILE",
     "Config",
     "Settings",

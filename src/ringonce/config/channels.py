@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+CHANNEL_KEYS = ("provider", *(key.name for key in POLICY_KEYS), *TABLES_OF_A_CHANNEL)
+"""Every key of a channel that is not its provider's own."""
+
 OF_THE_CHANNEL = ("enabled", "timeout", "lease", "concurrency", "account")
 CHANGEABLE = (*(key.name for key in POLICY_KEYS if key.name != "account"), *TABLES_OF_A_CHANNEL)
 """What can be changed without a restart."""
@@ -38,7 +41,7 @@ def read_channel(name: str, raw: object, problems: Problems) -> tuple[Channel, f
         if later in table.raw:
             problems.add(table.at(later), "is not available yet", mend)
     channel, given = _apply(Channel(name=name, provider=str(provider).strip()), table)
-    known = {"provider", *(key.name for key in POLICY_KEYS), *TABLES_OF_A_CHANNEL, *LATER_CHANNEL_KEYS}
+    known = {*CHANNEL_KEYS, *LATER_CHANNEL_KEYS}
     settings = {
         key: inline(value) if isinstance(value, EnvText) else value
         for key, value in table.raw.items()

@@ -9,8 +9,10 @@ from ringonce.config.model import (
     LimitsConfig,
     OutboxConfig,
     OutboxKind,
+    Published,
     RetryConfig,
     SecurityConfig,
+    SqliteModule,
     StoreConfig,
     Synchronous,
     WorkerConfig,
@@ -35,6 +37,12 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "synchronous",
                 kinds.choice(Synchronous),
                 "SQLite only. `normal` is faster and may lose the last commits when the power fails.",
+            ),
+            Key(
+                "sqlite_module",
+                kinds.choice(SqliteModule),
+                "SQLite only. `auto`: pysqlite3 where it is installed. Inside an application that opens the same file "
+                "itself, name the library that it uses: two of them on one file lose commits.",
             ),
             Key("pool_size", kinds.integer(least=1, most=1_000), "PostgreSQL only: connections at most."),
         ),
@@ -71,6 +79,7 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
     ),
     "security": (
         SecurityConfig,
+        SqliteModule,
         (
             Key(
                 "allow_private_networks",
@@ -86,6 +95,11 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "kind",
                 kinds.choice(OutboxKind, later=LATER_OUTBOX),
                 "Where events of ours go. `table`: kept for the library and `ringonce outbox list`.",
+            ),
+            Key(
+                "events",
+                kinds.sequence(kinds.choice(Published)),
+                "Which events of ours are kept or published.",
             ),
         ),
     ),

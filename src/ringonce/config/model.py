@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ringonce.model.policy import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from ringonce.model.policy import Channel
 
@@ -31,6 +31,21 @@ class Synchronous(StrEnum):
 
     FULL = "full"
     NORMAL = "normal"
+
+
+class SqliteModule(StrEnum):
+    """Which SQLite library is loaded."""
+
+    AUTO = "auto"
+    STDLIB = "stdlib"
+    PYSQLITE3 = "pysqlite3"
+
+
+class Published(StrEnum):
+    """Events of ours."""
+
+    DISPATCHED = "notification.dispatched"
+    STATUS_CHANGED = "notification.status_changed"
 
 
 class OutboxKind(StrEnum):
@@ -68,6 +83,7 @@ class StoreConfig:
     url: str = field(default="sqlite:///ringonce.db", repr=False)
     journal: Journal = Journal.AUTO
     synchronous: Synchronous = Synchronous.FULL
+    sqlite_module: SqliteModule = SqliteModule.AUTO
     pool_size: int = 5
 
     @property
@@ -79,6 +95,18 @@ class StoreConfig:
     def sqlite(self) -> bool:
         """The database is an SQLite file or memory."""
         return self.url.startswith("sqlite")
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """The SQLite file."""
+        name = self.url.partition(":///")[2].partition("?")[0] if self.sqlite else ""
+        return Path(name) if name and name != ":memory:" else None
+
+    @property
+    def new_file(self) -> bool:
+        """The SQLite file does not exist yet, or is empty."""
+        file = self.sqlite_file
+        return file is not None and file.parent.is_dir() and not (file.exists() and file.stat().st_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +142,7 @@ class OutboxConfig:
     """Where events of ours go."""
 
     kind: OutboxKind = OutboxKind.TABLE
+    events: tuple[Published, ...] = (Published.DISPATCHED,)
 
 
 @dataclass(frozen=True, slots=True)

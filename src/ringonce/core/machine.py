@@ -12,7 +12,7 @@ The rules that the handlers encode:
   accepts and then reports a failure can not keep a notification in the loop for ever.
 * ``unknown`` holds the attempts without a verdict. Under ``in_doubt`` the doubt is about the newest of them; the
   older ones have already been passed over by the policy or by a person.
-* A verdict that says "it arrived" always wins, however late; nothing is sent after it.
+* A verdict that says "it arrived" wins, however late; nothing is sent after it.
 * ``next_attempt_at`` is None exactly when nothing more will be tried by itself.
 * A revision that ends as sent or as terminally failed emits ``notification.dispatched`` once. Whatever ends after
   such an end has a higher revision.
@@ -60,6 +60,8 @@ from ringonce.model.transition import (
 Handler: TypeAlias = Callable[[State, Any, int, float, Policy], Step]
 
 _BUG: Final = "report it: a bug of ours"
+NEW: Final = State(Status.PENDING)
+"""What Enqueued steps: a notification that does not exist yet."""
 LOOKUP_AFTER: Final = 60 * SECOND
 AUTH_PROBE_AFTER: Final = 5 * MINUTE
 RE_ADDRESSES: Final = 2
@@ -113,8 +115,7 @@ def _sent(
     return Step(state, (tally.changed("Sent", state), tally.dispatched("Sent", state)), notes)
 
 
-# --- a call that did not succeed ---------------------------------------------------------------------------------
-# ``g``, the ground, is the old state with the call accounted for: counted, and in its revision.
+# --- a call that did not succeed: ``g``, the ground, is the old state with the call accounted for -----------------
 
 
 def _end(
@@ -195,8 +196,8 @@ def _refused(
         case OutcomeClass.INVALID_RECIPIENT | OutcomeClass.BLOCKED:
             return _end(g, spent, error, effects, notes)
         case OutcomeClass.INVALID_PAYLOAD:
-            note = Note("code_error", {"code": error.code, "text": error.text})
-            return _end(g, spent, error, effects, (*notes, note))
+            told = (*notes, Note("code_error", {"code": error.code, "text": error.text}))
+            return _end(g, spent, error, effects, told)
         case OutcomeClass.AUTH:
             alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
             if policy.on_auth is OnAuth.FAIL:
@@ -245,8 +246,7 @@ def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) 
         raise IllegalTransition("a notification is enqueued once", mend=_BUG)
     new = State(Status.PENDING, 0, next_attempt_at=e.due_at, expires_at=e.expires_at)
     if e.cancelled:
-        note = Note("cancelled", {"by": "subject", "reason": "withdrawn before it was planned"})
-        return tally.ended(new, Status.CANCELLED, note)
+        return tally.ended(new, Status.CANCELLED, Note("cancelled", {"by": "subject", "reason": "withdrawn before"}))
     if e.suppressed_by is not None:
         return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
     if e.expires_at is not None and e.expires_at <= now:
@@ -321,9 +321,9 @@ def _proved(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) ->
     """Sent: by fact it stays; what was only assumed becomes a fact or is taken back."""
     if e.outcome.cls is OutcomeClass.ACCEPTED:
         if s.assumed or s.rests_on == e.attempt:
+            message_id = None if s.message_id else e.outcome.message_id
             unknown = tally.without(s.unknown, e.attempt)
-            message_id = e.outcome.message_id if s.message_id is None else None
-            return tally.known(s, unknown, (), (), rests_on=e.attempt, message_id=message_id)
+            return tally.known(s, unknown, rests_on=e.attempt, message_id=message_id)
         return tally.known(s, tally.without(s.unknown, e.attempt))
     if s.assumed and s.rests_on == e.attempt and tally.is_verdict(e.outcome):
         return _reopened(s, e.attempt, e.outcome, now, jitter, policy)
@@ -356,8 +356,8 @@ def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> St
         return Step(s)
     if not e.crashed_too_often:
         return _doubt(s, e.attempt, tally.LOST, now, jitter, policy)
-    spent = tally.charged(s.spent, policy, 1)
-    g = tally.ground(s, s.attempts + 1, s.revision, spent, (*s.unknown, e.attempt))
+    spent, unknown = tally.charged(s.spent, policy, 1), (*s.unknown, e.attempt)
+    g = tally.ground(s, s.attempts + 1, s.revision, spent, unknown)
     error = LastError(Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it")
     return _end(g, spent, error, (Alert("worker_crash", f"attempt {e.attempt}: {error.text}"),), ())
 
@@ -433,11 +433,7 @@ def _resolve(s: State, e: Resolve, now: int, _jitter: float, policy: Policy) -> 
 
 def _no_doubt(s: State, e: Resolve, now: int, jitter: float, policy: Policy) -> Step:
     """There is no doubt to decide."""
-    return (
-        _over(s, e, now, jitter, policy)
-        if s.final
-        else _refuse(s, "conflict", "there is no doubt to resolve")
-    )
+    return _over(s, e, now, jitter, policy) if s.final else _refuse(s, "conflict", "nothing is in doubt")
 
 
 def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> Step:
@@ -449,7 +445,7 @@ def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> S
     if s.unknown and not e.force:
         numbers = ", ".join(str(n) for n in s.unknown)
         return _refuse(
-            s, "in_doubt", f"no verdict about attempt {numbers}: it may have arrived; force sends it again"
+            s, "in_doubt", f"attempt {numbers} may have arrived; force sends it again all the same"
         )
     if s.expires_at is not None and s.expires_at <= now:
         return _refuse(s, "expired", "its expires_at has passed; accept a new event instead")
@@ -468,8 +464,9 @@ def _unready(s: State, e: Retry, now: int, jitter: float, policy: Policy) -> Ste
 
 # --- the table ---------------------------------------------------------------------------------------------------
 
+NEW: Final = State(Status.PENDING)  # before it is enqueued
 ILLEGAL: Final[Handler] = _illegal
-_: Final[Handler] = ILLEGAL
+_ = ILLEGAL
 
 # Approved, Regenerated, LookedUp and Fold are illegal until drafts, look-ups and digests exist.
 # fmt: off

@@ -44,7 +44,7 @@ STOPPED = -1
 
 
 class _Lent:
-    """A socket on loan: pycurl duplicates its descriptor, then drops this object, which closes the original."""
+    """A socket on loan: pycurl duplicates its descriptor and drops this object, which closes the original."""
 
     __slots__ = ("_socket",)
 
@@ -238,8 +238,11 @@ class Exchange:
 
     def _listen(self, kind: int, text: bytes) -> None:
         if kind == pycurl.INFOTYPE_TEXT:
-            self._stream_refused = self._stream_refused or b"REFUSED_STREAM" in text
-            self._goaway = self._goaway or b"GOAWAY" in text
+            # How it begins decides: the headers of our own request are told in other lines.
+            if text.startswith(b"HTTP/2 stream ") and b" refused by server" in text:
+                self._stream_refused = True
+            elif text.startswith(b"received GOAWAY"):
+                self._goaway = True
 
     # What came of it.
 
@@ -260,7 +263,7 @@ class Exchange:
             return NoAnswer(
                 Fault.ADDRESS_REFUSED,
                 sent=False,
-                detail=f"{self._refused} is not a public address (security.allow_private_networks names exceptions)",
+                detail=f"{self._refused} is not public (exceptions: security.allow_private_networks)",
             )
         if self._stream_refused:
             # RFC 9113 sections 6.8 and 8.7: such a stream was not processed in any way.
@@ -283,7 +286,7 @@ class Exchange:
         if code == pycurl.E_OPERATION_TIMEDOUT:
             looked_up = self._starts or float(self.curl.getinfo(pycurl.NAMELOOKUP_TIME)) > 0
             return Fault.CONNECT_TIMEOUT if looked_up else Fault.DNS_TIMEOUT
-        # Not a byte of the request: the connection, or the handshake on it, did not come about or died unused.
+        # Not a byte was written: the connection, or the handshake on it, did not come about or died unused.
         return Fault.WRITE_RESET if self._starts else Fault.CONNECT_REFUSED
 
     def unload(self) -> None:

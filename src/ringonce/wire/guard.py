@@ -1,4 +1,4 @@
-"""Which addresses an endpoint that a user named may resolve to: public ones, and those that are allowed by name.
+"""Which addresses an endpoint that a user named may have: public ones, and those that are allowed.
 
 Sources: the IANA special-purpose address registries for IPv4 and IPv6 (RFC 6890), RFC 6598 (shared address
 space), RFC 6052 (NAT64), RFC 3056 (6to4), RFC 4380 (Teredo).

@@ -283,7 +283,7 @@ class _Pump:
         if hasattr(self._poller, "close"):
             self._poller.close()
 
-    def _socket(self, what: int, fd: int, _multi: object, known: object) -> None:
+    def _socket(self, what: int, fd: int, _multi: object, _known: object) -> None:
         if what == pycurl.POLL_REMOVE:
             # libcurl may have closed it already; epoll has forgotten it then.
             with contextlib.suppress(OSError, KeyError):

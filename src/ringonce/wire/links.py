@@ -1,7 +1,7 @@
 """Is a pooled connection still alive? Asked right before a request is written to it.
 
-libcurl 8.23 looks for a hang-up only at connections that were idle for a second or longer (seen at the level of
-sockets): a server that closes right after its answer would leave us with a request written into a dead
+libcurl 8.23 looks for a hang-up only at connections that were idle for a second or longer (seen at the level
+of sockets): a server that closes right after its answer would leave us with a request written into a dead
 connection, and a doubt. So we look ourselves: the socket hook names the descriptors of an exchange, the
 pre-request hook names the connection by its two ends.
 """
@@ -28,7 +28,7 @@ class Links:
         self._ends: dict[int, Ends] = {}
 
     def opened(self, descriptors: list[int], ends: Ends) -> None:
-        """A new connection with these ends is one of ``descriptors`` (the others lost the race to connect)."""
+        """A new connection with these ends is one of ``descriptors``; the others lost the race to connect."""
         for fd in reversed(descriptors):
             if _local_port(fd, ends) == ends[3]:
                 self._descriptors.pop(self._ends.get(fd, ends), None)

@@ -1,0 +1,106 @@
+"""Which notifications an event becomes: recipients x channels x addresses, decided by the rules of acceptance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ringonce.model.transition import Enqueued
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ringonce.model.event import Event
+    from ringonce.model.notification import Address
+    from ringonce.model.policy import Channel
+    from ringonce.model.records import RecipientFacts
+
+NO_ADDRESS: Final = "no_address"
+UNKNOWN_CHANNEL: Final = "unknown_channel"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One notification to create. ``address`` None: there is none, and ``enqueued`` says so (suppressed)."""
+
+    recipient: str
+    channel: str
+    account: str
+    address: Address | None
+    content_key: str
+    enqueued: Enqueued
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Somebody for whom no notification exists, and why. Nobody asked for a certain channel, and none fits."""
+
+    recipient: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What the rules made of some recipients of an event."""
+
+    planned: tuple[Planned, ...]
+    skipped: tuple[Skipped, ...]
+
+
+def outline(
+    event: Event,
+    recipients: Sequence[RecipientFacts],
+    channels: Mapping[str, Channel],
+    now: int,
+    *,
+    cancelled: bool = False,
+) -> Outline:
+    """Decide what an event becomes for some of its recipients.
+
+    A channel that the event names exists for the recipient whatever its state: disabled, the row waits; without an
+    address, it is suppressed and says so; no longer configured, likewise. Without names it is every enabled channel
+    that has a live address. Each address of a channel gets a notification of its own.
+
+    Args:
+        event: What happened.
+        recipients: What is known of the recipients.
+        channels: The configured channels by name.
+        now: Microseconds UTC.
+        cancelled: The event's subject has been withdrawn already.
+    """
+    planned: list[Planned] = []
+    skipped: list[Skipped] = []
+    for one in recipients:
+        count = len(planned)
+        for name, addresses in _ways(event, one, channels):
+            way = channels.get(name)
+            account = "" if way is None else way.account
+            reason = UNKNOWN_CHANNEL if way is None else NO_ADDRESS if not addresses else None
+            key = content_key(event, name, one.locale)
+            enqueued = Enqueued(max(now, event.send_at or now), reason, event.expires_at, cancelled)
+            planned.extend(Planned(one.id, name, account, a, key, enqueued) for a in addresses or (None,))
+        if len(planned) == count:
+            skipped.append(Skipped(one.id, NO_ADDRESS))
+    return Outline(tuple(planned), tuple(skipped))
+
+
+def content_key(event: Event, channel: str, locale: str | None) -> str:
+    """Which text it gets: only a template has one for each locale."""
+    return channel if event.template is None else f"{channel}/{(locale or '').lower()}"
+
+
+def _ways(
+    event: Event, one: RecipientFacts, channels: Mapping[str, Channel]
+) -> Iterator[tuple[str, tuple[Address, ...]]]:
+    """(channel, live addresses), in the order of the event or of the configuration."""
+    if one.direct:
+        # ``to`` names the channel together with the address.
+        for address in one.addresses:
+            yield address.channel, (address,)
+        return
+    live = tuple(a for a in one.addresses if a.invalidated_at is None)
+    asked = event.channels
+    for name in dict.fromkeys(channels if asked is None else asked):
+        addresses = tuple(a for a in live if a.channel == name)
+        if asked is not None or (addresses and channels[name].enabled):
+            yield name, addresses

@@ -1,0 +1,178 @@
+"""Where recipients are reached: one value of a channel and tenant has one owner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from ringonce.model.notification import Address
+from ringonce.store.schema import addresses
+from ringonce.store.values import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ringonce.ports import Invalidation
+    from ringonce.store.dialect import Dialect
+
+_a = addresses.c
+COLUMNS = (
+    *(_a.id, _a.tenant, _a.recipient, _a.channel, _a.value, _a.registered_at, _a.invalidated_at, _a.reason),
+    _a.generation,
+)
+
+
+def address_key(tenant: str, channel: str, value: str) -> bytes:
+    """What makes an address one."""
+    return digest(tenant, channel, value)
+
+
+class Addresses:
+    """Statements over ``addresses``, built once."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        given, insert = dialect.given, dialect.insert
+        types = {name: _a[name].type for name in ("key", "tenant", "recipient", "channel", "value")}
+        now = sa.bindparam("b_now", type_=sa.BigInteger)
+
+        def upsert(name: str) -> tuple[Any, Any]:
+            rows = given(name, **types)
+            picks = [rows.c[key] for key in types]
+            statement = insert(addresses).from_select(
+                [*types, "registered_at", "generation"],
+                sa.select(*picks, now, sa.literal_column("0")).where(sa.true()),
+            )
+            return rows, statement
+
+        self._rows, new = upsert("r")
+        moved = sa.case((_a.recipient == new.excluded.recipient, 0), else_=1)
+        self._register = new.on_conflict_do_update(
+            index_elements=["key"],
+            set_={
+                "recipient": new.excluded.recipient,
+                "registered_at": new.excluded.registered_at,
+                "invalidated_at": None,
+                "reason": None,
+                "generation": _a.generation + moved,
+            },
+        ).returning(*COLUMNS)
+        # An address named by ``to`` keeps the owner it has; naming it makes a dead one live again.
+        self._named, named = upsert("r")
+        self._name = named.on_conflict_do_update(
+            index_elements=["key"],
+            set_={
+                "registered_at": sa.case(
+                    (_a.invalidated_at.is_(None), _a.registered_at), else_=named.excluded.registered_at
+                ),
+                "invalidated_at": None,
+                "reason": None,
+            },
+        ).returning(*COLUMNS)
+
+        self._dropped = given(
+            "r", id=sa.BigInteger, value=sa.Text, reason=sa.Text, proof=sa.BigInteger, at=sa.BigInteger
+        )
+        r = self._dropped.c
+        tenant = sa.bindparam("b_tenant", type_=sa.Text)
+        self._drop = (
+            sa.update(addresses)
+            .where(
+                _a.id == r.id,
+                _a.value == r.value,
+                _a.invalidated_at.is_(None),
+                # Strictly older than a dated proof; a proof of this very moment covers what stands now.
+                sa.or_(_a.registered_at < r.proof, sa.and_(r.proof.is_(None), _a.registered_at <= r.at)),
+                sa.or_(tenant.is_(None), _a.tenant == tenant),
+            )
+            .values(invalidated_at=r.at, reason=r.reason)
+            .returning(_a.id)
+        )
+        one = sa.select(*COLUMNS).where(
+            _a.tenant == sa.bindparam("b_tenant", type_=sa.Text),
+            _a.recipient == sa.bindparam("b_recipient", type_=sa.Text),
+        )
+        channel = sa.bindparam("b_channel", type_=sa.Text)
+        self._of = one.where(sa.or_(channel.is_(None), _a.channel == channel)).order_by(_a.channel, _a.id)
+        self._many = given("r", tenant=sa.Text, recipient=sa.Text)
+        m = self._many.c
+        self._live = (
+            sa.select(*COLUMNS)
+            .select_from(
+                addresses.join(self._many.table, sa.and_(_a.tenant == m.tenant, _a.recipient == m.recipient))
+            )
+            .where(_a.invalidated_at.is_(None))
+            .order_by(_a.channel, _a.id)
+        )
+
+    def register(
+        self, connection: sa.Connection, tenant: str, recipient: str, channel: str, value: str, now: int
+    ) -> tuple[Address, int]:
+        """Register one; the address and its generation."""
+        return self.register_many(connection, [(tenant, recipient, channel, value)], now)[0]
+
+    def register_many(
+        self, connection: sa.Connection, items: Sequence[tuple[str, str, str, str]], now: int
+    ) -> list[tuple[Address, int]]:
+        """Register (tenant, recipient, channel, value); of two owners of one value the last named wins."""
+        return self._upsert(connection, self._rows, self._register, items, now)
+
+    def name_many(
+        self, connection: sa.Connection, items: Sequence[tuple[str, str, str, str]], now: int
+    ) -> list[tuple[Address, int]]:
+        """Make sure that addresses exist and live, without taking them from their owners."""
+        return self._upsert(connection, self._named, self._name, items, now)
+
+    @staticmethod
+    def _upsert(
+        connection: sa.Connection,
+        rows: Any,
+        statement: Any,
+        items: Sequence[tuple[str, str, str, str]],
+        now: int,
+    ) -> list[tuple[Address, int]]:
+        if not items:
+            return []
+        unique = {
+            address_key(tenant, channel, value): (tenant, recipient, channel, value)
+            for tenant, recipient, channel, value in items
+        }
+        # In one order everywhere: two batches that share addresses wait for each other, never in a circle.
+        values = [(key, *unique[key]) for key in sorted(unique)]
+        found = connection.execute(statement, rows.bind(values) | {"b_now": now})
+        return [(Address(*row[:-1]), row[-1]) for row in found]
+
+    def of(
+        self, connection: sa.Connection, tenant: str, recipient: str, channel: str | None, *, all_: bool
+    ) -> list[Address]:
+        """The addresses of one recipient."""
+        parameters = {"b_tenant": tenant, "b_recipient": recipient, "b_channel": channel}
+        found = [Address(*row[:-1]) for row in connection.execute(self._of, parameters)]
+        return [address for address in found if all_ or address.invalidated_at is None]
+
+    def live(
+        self, connection: sa.Connection, owners: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], list[tuple[Address, int]]]:
+        """The live addresses of many (tenant, recipient), with their generations."""
+        result: dict[tuple[str, str], list[tuple[Address, int]]] = {}
+        if owners:
+            for row in connection.execute(self._live, self._many.bind(sorted(set(owners)))):
+                address = Address(*row[:-1])
+                result.setdefault((address.tenant, address.recipient), []).append((address, row[-1]))
+        return result
+
+    def invalidate(
+        self, connection: sa.Connection, items: Sequence[Invalidation], tenant: str | None, now: int
+    ) -> int:
+        """Drop what was registered before the proof."""
+        if not items:
+            return 0
+        # One row per address: the latest proof says the most.
+        latest: dict[tuple[int, str], Invalidation] = {}
+        for item in items:
+            other = latest.get((item.address_id, item.value))
+            if other is None or (item.proof_at or now) > (other.proof_at or now):
+                latest[item.address_id, item.value] = item
+        values = [(i.address_id, i.value, i.reason, i.proof_at, now) for i in latest.values()]
+        return len(connection.execute(self._drop, self._dropped.bind(values) | {"b_tenant": tenant}).all())

@@ -1,0 +1,285 @@
+"""Leases on due rows: claim, mark, undo, release, extend, and arming by the holder of the retry lease."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from ringonce.ports import RETRY_LEASE, Batch, Claimed, Marked
+from ringonce.store.rows import (
+    CONTENT,
+    DISPATCH,
+    FACTS,
+    FACTS_FROM,
+    Dispatch,
+    make_content,
+    make_row,
+)
+from ringonce.store.schema import (
+    ARMED,
+    FREE,
+    LEASED,
+    SEND,
+    UNARMED,
+    addresses,
+    cancellations,
+    contents,
+    dispatch,
+    lanes,
+    leases,
+    notifications,
+    timeline,
+)
+from ringonce.store.values import PRIORITIES, dump
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from ringonce.model.transition import Note
+    from ringonce.store.dialect import Dialect
+
+_d = dispatch.c
+WEIGHTS = (6, 3, 1)
+"""Shares of a full batch that high, normal and low priority are sure of."""
+TURNS = (0, 0, 0, 1, 0, 0, 1, 0, 0, 2)
+"""Who is served first, claim by claim: with batches of one, too, nobody starves."""
+
+
+def shares(limit: int, waiting: Sequence[int], turn: int) -> list[int]:
+    """Divide ``limit`` over priorities of which ``waiting`` rows wait: weighted, never strict."""
+    taken = [
+        min(count, limit * weight // sum(WEIGHTS)) for count, weight in zip(waiting, WEIGHTS, strict=True)
+    ]
+    first = TURNS[turn % len(TURNS)]
+    order = [first, *(priority for priority in range(len(WEIGHTS)) if priority != first)]
+    for priority in order:
+        left = limit - sum(taken)
+        taken[priority] += min(left, waiting[priority] - taken[priority])
+    return taken
+
+
+class Claims:
+    """Statements over ``dispatch``, built once."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        now, given, among = dialect.now, dialect.given, dialect.among
+        owner, until = (
+            sa.bindparam("b_owner", type_=sa.Text),
+            now + sa.bindparam("b_lease", type_=sa.BigInteger),
+        )
+        fence = sa.bindparam("b_fence", type_=sa.BigInteger)
+
+        # A claim looks first, without a lock, how much waits per priority: an idle poll is this one statement.
+        lane = sa.bindparam("b_lane", type_=sa.Text)
+        paused = sa.exists().where(
+            lanes.c.lane == lane,
+            lanes.c.paused,
+            sa.or_(lanes.c.paused_until.is_(None), lanes.c.paused_until > now),
+        )
+        live = sa.or_(_d.expires_at.is_(None), _d.expires_at > now)
+        due = [
+            sa.select(_d.id)
+            .where(_d.lane == lane, SEND, ARMED, FREE, _d.priority == priority, _d.due_at <= now, live)
+            .order_by(_d.due_at, _d.id)
+            for priority in PRIORITIES.values()
+        ]
+        size = sa.bindparam("b_limit", type_=sa.BigInteger)
+        counts = [
+            sa.select(sa.func.count()).select_from(s.limit(size).subquery()).scalar_subquery() for s in due
+        ]
+        self._look = sa.select(now, paused, *counts)
+        # NOT leased twice: the inner one takes rows that nobody holds, the outer one is evaluated again on the
+        # row as locked.
+        self._claim = (
+            sa.update(dispatch)
+            .where(
+                dialect.pick(
+                    [s.limit(sa.bindparam(f"b_{i}", type_=sa.BigInteger)) for i, s in enumerate(due)]
+                ),
+                FREE,
+            )
+            .values(leased=True, owner=owner, fence=fence, due_at=until)
+            .returning(_d.id)
+        )
+        n, a = notifications.c, addresses.c
+        self._read = (
+            sa.select(*FACTS, *DISPATCH, *CONTENT, n.address_generation, a.generation)
+            .select_from(
+                FACTS_FROM.join(dispatch, _d.id == n.id).outerjoin(contents, contents.c.id == n.content_id)
+            )
+            .where(among(n.id, "ids"))
+        )
+
+        # Owner and fence name one lease, and an owner is set exactly while a row is leased: a further
+        # "leased" would tempt the planner into the lease index (11 -> 176 ms per 500 rows).
+        rows = given("r", id=sa.Uuid, fence=sa.BigInteger, version=sa.Integer)
+        ours = sa.and_(_d.id == rows.c.id, _d.fence == rows.c.fence, _d.owner == owner)
+        unwanted = sa.exists().where(cancellations.c.key == _d.subject_key)
+        self._rows = rows
+        self._mark = (
+            sa.update(dispatch)
+            .where(
+                ours,
+                _d.version == rows.c.version,
+                _d.started_at.is_(None),
+                _d.due_at > now,
+                sa.not_(unwanted),
+            )
+            .values(started_at=now, attempt=_d.attempt + 1)
+            .returning(_d.id, _d.attempt, _d.started_at)
+        )
+        self._stopped = (
+            sa.select(_d.id, cancellations.c.subject)
+            .join(cancellations, cancellations.c.key == _d.subject_key)
+            .where(among(_d.id, "ids"), _d.owner == owner, _d.started_at.is_(None))
+        )
+        self._now = sa.select(now)
+
+        leases_ = given("r", id=sa.Uuid, fence=sa.BigInteger)
+        self._leases = leases_
+        held = sa.and_(_d.id == leases_.c.id, _d.fence == leases_.c.fence, _d.owner == owner)
+        self._undo = (
+            sa.update(dispatch)
+            .where(held, _d.started_at.is_not(None))
+            .values(started_at=None)
+            .returning(_d.id)
+        )
+        at = sa.func.coalesce(sa.bindparam("b_due", type_=sa.BigInteger), now)
+        self._release = (
+            sa.update(dispatch)
+            .where(held, _d.started_at.is_(None))
+            .values(leased=False, owner=None, fence=0, due_at=at, armed=True, rescued=0)
+            .returning(_d.id)
+        )
+        notes = given("t", id=sa.Uuid)
+        self._notes = notes
+        self._note = sa.insert(timeline).from_select(
+            ["notification_id", "at", "kind", "detail"],
+            sa.select(
+                notes.c.id,
+                now,
+                sa.bindparam("b_kind", type_=sa.Text),
+                sa.bindparam("b_detail", type_=sa.Text),
+            ).where(sa.true()),
+        )
+        # Also a lease whose time is over: as long as nobody rescued the row, its owner is still the only one.
+        self._extend = (
+            sa.update(dispatch).where(LEASED, _d.owner == owner).values(due_at=until).returning(_d.id)
+        )
+
+        # The lease row is locked until the end of the transaction: a takeover waits for what the old holder does.
+        self._term = (
+            sa.select(leases.c.term)
+            .where(
+                leases.c.name == RETRY_LEASE,
+                leases.c.holder == sa.bindparam("b_holder", type_=sa.Text),
+                leases.c.term == sa.bindparam("b_term", type_=sa.BigInteger),
+                leases.c.expires_at > now,
+            )
+            .with_for_update(read=True)
+        )
+        ripe = sa.select(_d.id).where(SEND, UNARMED, FREE, _d.due_at <= now).order_by(_d.due_at).limit(size)
+        self._arm = (
+            sa.update(dispatch).where(dialect.pick([ripe]), FREE, UNARMED).values(armed=True).returning(_d.id)
+        )
+
+    def claim(
+        self,
+        connection: sa.Connection,
+        lane: str,
+        owner: str,
+        limit: int,
+        lease: int,
+        turn: int,
+        now: int | None,
+    ) -> Batch:
+        """Lease what is due."""
+        looked = connection.execute(self._look, {"b_lane": lane, "b_limit": limit, "now": now}).one()
+        time, paused, *waiting = looked
+        quota = shares(limit, waiting, turn)
+        if paused or not any(quota):
+            return Batch(time, ())
+        fence = connection.execute(self._draw(), {"now": time}).scalar_one()
+        parameters = {"b_lane": lane, "b_owner": owner, "b_fence": fence, "b_lease": lease, "now": now}
+        parameters |= {f"b_{i}": share for i, share in enumerate(quota)}
+        ids = connection.execute(self._claim, parameters).scalars().all()
+        if not ids:
+            return Batch(time, ())
+        found = connection.execute(self._read, {"ids": self._dialect.listed(ids)}).all()
+        split = len(FACTS) + len(DISPATCH)
+        claimed = []
+        for values in found:
+            dispatched = Dispatch(*values[len(FACTS) : split])
+            row = make_row(values[: len(FACTS)], dispatched)
+            *content, generation, current = values[split:]
+            dead = row.address is None or row.address.invalidated_at is not None
+            changed = dead or generation != current
+            claimed.append((dispatched, Claimed(row, make_content(content), changed, dispatched.purpose)))
+        # The order of the claim is that of urgency; the join did not keep it.
+        claimed.sort(
+            key=lambda pair: (pair[0].priority, pair[1].row.state.next_attempt_at or 0, pair[0].id.int)
+        )
+        return Batch(time, tuple(item for _, item in claimed))
+
+    def _draw(self) -> sa.Executable:
+        statement: sa.Executable = self._dialect.draw
+        return statement
+
+    def mark(
+        self, connection: sa.Connection, owner: str, rows: Sequence[tuple[UUID, int, int]], now: int | None
+    ) -> Marked:
+        """Durably begin attempts."""
+        begun: dict[UUID, int] = {}
+        time = now
+        if rows:
+            parameters = self._rows.bind(sorted(rows)) | {"b_owner": owner, "now": now}
+            for id_, number, time in connection.execute(self._mark, parameters):  # noqa: B007 - one time for all
+                begun[id_] = number
+        if time is None:
+            time = connection.execute(self._now, {"now": None}).scalar_one()
+        left = [row[0] for row in rows if row[0] not in begun]
+        cancelled: dict[UUID, str] = {}
+        if left:
+            found = connection.execute(self._stopped, {"ids": self._dialect.listed(left), "b_owner": owner})
+            cancelled = {id_: subject for id_, subject in found}
+        return Marked(time, begun, cancelled)
+
+    def undo(self, connection: sa.Connection, owner: str, rows: Sequence[tuple[UUID, int]]) -> int:
+        """Take marks back."""
+        if not rows:
+            return 0
+        return len(connection.execute(self._undo, self._leases.bind(rows) | {"b_owner": owner}).all())
+
+    def release(
+        self,
+        connection: sa.Connection,
+        owner: str,
+        rows: Sequence[tuple[UUID, int]],
+        due_at: int | None,
+        note: Note | None,
+        now: int | None,
+    ) -> int:
+        """Give unmarked rows back."""
+        if not rows:
+            return 0
+        parameters = self._leases.bind(rows) | {"b_owner": owner, "b_due": due_at, "now": now}
+        ids = connection.execute(self._release, parameters).scalars().all()
+        if note is not None and ids:
+            detail = {"b_kind": note.kind, "b_detail": dump(note.detail), "now": now}
+            connection.execute(self._note, self._notes.bind([(id_,) for id_ in ids]) | detail)
+        return len(ids)
+
+    def extend(self, connection: sa.Connection, owner: str, lease: int, now: int | None) -> set[UUID]:
+        """Prolong the leases of an owner."""
+        parameters = {"b_owner": owner, "b_lease": lease, "now": now}
+        return set(connection.execute(self._extend, parameters).scalars())
+
+    def arm(self, connection: sa.Connection, term: int, holder: str, limit: int, now: int | None) -> int:
+        """Release due failed rows to the workers."""
+        ours = {"b_holder": holder, "b_term": term, "now": now}
+        if connection.execute(self._term, ours).first() is None:
+            return 0
+        return len(connection.execute(self._arm, {"b_limit": limit, "now": now}).all())

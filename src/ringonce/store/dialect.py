@@ -1,0 +1,205 @@
+"""Where SQLite and PostgreSQL differ, as data; everything else in this package is one text for both.
+
+A batch travels as a table: ``unnest`` of arrays on PostgreSQL, ``json_each`` of one JSON text on SQLite. So a
+statement is compiled once whatever the size of the batch, and one round trip carries all rows.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from ringonce.store.schema import FENCE, Digest, Words, dispatch, ticks
+from ringonce.store.values import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from sqlalchemy.sql.expression import FromClause
+    from sqlalchemy.types import TypeEngine
+
+
+class Given(Protocol):
+    """Rows of a batch, as a table in a statement."""
+
+    table: FromClause
+
+    @property
+    def c(self) -> Any:
+        """Its columns."""
+        ...
+
+    def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """Turn rows into parameters."""
+        ...
+
+
+def _is_text(type_: Any) -> bool:
+    return type_ is Words or isinstance(type_, Words)
+
+
+def _is_digest(type_: Any) -> bool:
+    return type_ is Digest or isinstance(type_, Digest)
+
+
+class GivenArrays:
+    """``unnest(:a, :b) AS name(a, b)``."""
+
+    def __init__(self, name: str, types: dict[str, Any]) -> None:
+        plain = {
+            k: sa.Text if _is_text(t) else sa.LargeBinary if _is_digest(t) else t for k, t in types.items()
+        }
+        arrays = [sa.bindparam(f"{name}_{k}", type_=postgresql.ARRAY(t)) for k, t in plain.items()]
+        columns = [sa.column(k, t) for k, t in types.items()]
+        self.table: FromClause = sa.func.unnest(*arrays).table_valued(*columns).render_derived(name=name)
+        self._keys = [(f"{name}_{k}", _is_text(t)) for k, t in types.items()]
+
+    @property
+    def c(self) -> Any:
+        return self.table.c
+
+    def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        columns = zip(*rows, strict=True) if rows else [()] * len(self._keys)
+        return {
+            key: [None if v is None else clean(v) for v in values] if text else list(values)
+            for (key, text), values in zip(self._keys, columns, strict=True)
+        }
+
+
+class GivenJson:
+    """``(SELECT json_extract(value, '$[0]') AS a, … FROM json_each(:name)) AS name``."""
+
+    def __init__(self, name: str, types: dict[str, Any]) -> None:
+        items = (
+            sa.func.json_each(sa.bindparam(name, type_=sa.Text))
+            .table_valued(sa.column("value"))
+            .alias(f"{name}_j")
+        )
+        picks = [
+            sa.type_coerce(sa.func.json_extract(items.c.value, sa.literal_column(f"'$[{i}]'")), t).label(k)
+            for i, (k, t) in enumerate(types.items())
+        ]
+        self.table: FromClause = sa.select(*picks).select_from(items).subquery(name)
+        self._name = name
+
+    @property
+    def c(self) -> Any:
+        return self.table.c
+
+    def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        return {self._name: _json([[_plain(value) for value in row] for row in rows])}
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can say it, and as SQLite stores it."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, UUID | bytes):
+        return value.hex if isinstance(value, UUID) else value.hex()
+    return value
+
+
+def _json(value: list[Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One database kind.
+
+    ``now``: the parameter ``now``, or the database's own clock where it has one. ``draw``: the statement that
+    returns a new fence. ``pick``: the condition that a dispatch row is among the first rows of several selects,
+    each with its own limit, locked where rows can be locked.
+    """
+
+    name: str
+    insert: Callable[[sa.Table], Any]
+    now: sa.ColumnElement[int]
+    draw: Any
+    make_given: Callable[[str, dict[str, Any]], Given]
+    among: Callable[[Any, str], sa.ColumnElement[bool]]
+    listed: Callable[[Iterable[Any]], Any]
+    pick: Callable[[Sequence[Any]], sa.ColumnElement[bool]]
+    greatest: Callable[..., Any]
+    lock_outbox: str | None
+    retry: frozenset[str]
+
+    def given(self, name: str, **types: TypeEngine[Any] | type[TypeEngine[Any]]) -> Given:
+        """A table of rows that the caller binds."""
+        return self.make_given(name, types)
+
+
+def _among_array(column: Any, name: str) -> sa.ColumnElement[bool]:
+    item = (
+        sa.LargeBinary() if _is_digest(column.type) else sa.Text() if _is_text(column.type) else column.type
+    )
+    return sa.type_coerce(column, item) == sa.any_(sa.bindparam(name, type_=postgresql.ARRAY(item)))
+
+
+def _among_json(column: Any, name: str) -> sa.ColumnElement[bool]:
+    items = (
+        sa.func.json_each(sa.bindparam(name, type_=sa.Text))
+        .table_valued(sa.column("value"))
+        .alias(f"{name}_j")
+    )
+    condition: sa.ColumnElement[bool] = column.in_(sa.select(sa.type_coerce(items.c.value, column.type)))
+    return condition
+
+
+def _pick_array(selects: Sequence[Any]) -> sa.ColumnElement[bool]:
+    arrays = [
+        sa.func.array(s.with_for_update(skip_locked=True).scalar_subquery(), type_=postgresql.ARRAY(sa.Uuid))
+        for s in selects
+    ]
+    whole = arrays[0]
+    for more in arrays[1:]:
+        whole = whole.op("||", return_type=postgresql.ARRAY(sa.Uuid))(more)
+    return dispatch.c.id == sa.any_(whole)
+
+
+def _pick_union(selects: Sequence[Any]) -> sa.ColumnElement[bool]:
+    parts = [sa.select(s.subquery().c.id) for s in selects]
+    return dispatch.c.id.in_(sa.union_all(*parts) if len(parts) > 1 else parts[0])
+
+
+_NOW = sa.bindparam("now", type_=sa.BigInteger)
+_CLOCK = sa.literal_column("(extract(epoch from clock_timestamp()) * 1000000)::bigint", sa.BigInteger)
+
+POSTGRES = Dialect(
+    name="postgresql",
+    insert=postgresql.insert,
+    # As a scalar subquery it is computed once, before the scan: in the predicate it would be computed per row
+    # and no index could be used for it.
+    now=sa.select(sa.func.coalesce(_NOW, _CLOCK)).scalar_subquery(),
+    draw=sa.select(sa.func.nextval(sa.literal_column(f"'{FENCE}'"), type_=sa.BigInteger)),
+    make_given=GivenArrays,
+    among=_among_array,
+    listed=list,
+    pick=_pick_array,
+    greatest=sa.func.greatest,
+    # Waits for transactions that have drawn a number and are not yet visible.
+    lock_outbox="LOCK TABLE ringonce_outbox IN SHARE MODE",
+    # serialization_failure, deadlock_detected, lock_not_available
+    retry=frozenset({"40001", "40P01", "55P03"}),
+)
+
+SQLITE = Dialect(
+    name="sqlite",
+    insert=sqlite.insert,
+    now=_NOW,
+    draw=sa.update(ticks)
+    .values(fence=ticks.c.fence + 1, at=sa.func.max(ticks.c.at, _NOW))
+    .returning(ticks.c.fence),
+    make_given=GivenJson,
+    among=_among_json,
+    listed=lambda values: _json([_plain(value) for value in values]),
+    pick=_pick_union,
+    greatest=sa.func.max,
+    lock_outbox=None,
+    retry=frozenset(),
+)

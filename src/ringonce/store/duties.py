@@ -1,0 +1,168 @@
+"""Leases of single-owner duties, lanes, overrides of channels, durable counters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from ringonce.ports import LaneState
+from ringonce.store.schema import channel_overrides, counters, lanes, leases
+from ringonce.store.values import dump, load
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ringonce.ports import LanePause
+    from ringonce.store.dialect import Dialect
+
+
+class Duties:
+    """Statements over the small tables, built once."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        insert, given, now = dialect.insert, dialect.given, dialect.now
+        self._now = sa.select(now)
+
+        name, holder = sa.bindparam("b_name", type_=sa.Text), sa.bindparam("b_holder", type_=sa.Text)
+        ends = now + sa.bindparam("b_ttl", type_=sa.BigInteger)
+        new = insert(leases).values(name=name, holder=holder, term=1, expires_at=ends)
+        # The term grows with a takeover only: work of the same holder stays valid while it prolongs.
+        self._take = new.on_conflict_do_update(
+            index_elements=["name"],
+            set_={
+                "holder": new.excluded.holder,
+                "term": leases.c.term + sa.case((leases.c.holder == new.excluded.holder, 0), else_=1),
+                "expires_at": new.excluded.expires_at,
+            },
+            where=sa.or_(leases.c.holder == new.excluded.holder, leases.c.expires_at <= now),
+        ).returning(leases.c.term)
+        # The row stays, so that terms never repeat.
+        self._drop = (
+            sa.update(leases)
+            .where(leases.c.name == name, leases.c.holder == holder)
+            .values(holder="", expires_at=0)
+        )
+
+        rows = self._pauses = given("r", lane=sa.Text, until=sa.BigInteger, reason=sa.Text)
+        at = sa.bindparam("b_now", type_=sa.BigInteger)
+        stop = insert(lanes).from_select(
+            ["lane", "paused", "paused_until", "reason", "changed_at"],
+            sa.select(rows.c.lane, sa.true(), rows.c.until, rows.c.reason, at).where(sa.true()),
+        )
+        # A pause never shortens one that stands: a rate limit must not lift what a bad credential stopped.
+        stands = sa.and_(lanes.c.paused, sa.or_(lanes.c.paused_until.is_(None), lanes.c.paused_until > at))
+        longer = sa.case(
+            (stop.excluded.paused_until.is_(None), True),
+            (lanes.c.paused_until.is_(None), False),
+            else_=stop.excluded.paused_until > lanes.c.paused_until,
+        )
+        self._pause = stop.on_conflict_do_update(
+            index_elements=["lane"],
+            set_={
+                "paused": True,
+                "paused_until": stop.excluded.paused_until,
+                "reason": stop.excluded.reason,
+                "changed_at": stop.excluded.changed_at,
+            },
+            where=sa.or_(sa.not_(stands), longer),
+        )
+        self._resume = (
+            sa.update(lanes)
+            .where(lanes.c.lane == sa.bindparam("b_lane", type_=sa.Text), lanes.c.paused)
+            .values(paused=False, paused_until=None, changed_at=now)
+            .returning(lanes.c.lane)
+        )
+        paused = sa.and_(lanes.c.paused, sa.or_(lanes.c.paused_until.is_(None), lanes.c.paused_until > now))
+        self._lanes = sa.select(lanes.c.lane, paused, lanes.c.paused_until, lanes.c.reason).order_by(
+            lanes.c.lane
+        )
+
+        self._overrides = sa.select(channel_overrides.c.channel, channel_overrides.c.settings)
+        self._override = self._overrides.where(
+            channel_overrides.c.channel == sa.bindparam("b_channel", type_=sa.Text)
+        ).with_for_update()
+        fresh = insert(channel_overrides).values(
+            channel=sa.bindparam("b_channel", type_=sa.Text),
+            settings=sa.bindparam("b_settings", type_=sa.Text),
+            changed_at=now,
+        )
+        self._place = fresh.on_conflict_do_nothing(index_elements=["channel"])
+        self._set = fresh.on_conflict_do_update(
+            index_elements=["channel"],
+            set_={"settings": fresh.excluded.settings, "changed_at": fresh.excluded.changed_at},
+        )
+
+        sums = self._sums = given(
+            "r", day=sa.Integer, tenant=sa.Text, channel=sa.Text, name=sa.Text, value=sa.BigInteger
+        )
+        add = insert(counters).from_select(
+            ["day", "tenant", "channel", "name", "value"],
+            sa.select(sums.c.day, sums.c.tenant, sums.c.channel, sums.c.name, sums.c.value).where(sa.true()),
+        )
+        self._count = add.on_conflict_do_update(
+            index_elements=["day", "tenant", "channel", "name"],
+            set_={"value": counters.c.value + add.excluded.value},
+        )
+
+    def time(self, connection: sa.Connection, now: int | None) -> int:
+        """The store's clock, or the time that was given."""
+        return now if now is not None else int(connection.execute(self._now, {"now": None}).scalar_one())
+
+    def take_lease(
+        self, connection: sa.Connection, name: str, holder: str, ttl: int, now: int | None
+    ) -> int | None:
+        """Take or prolong a lease; its term."""
+        parameters = {"b_name": name, "b_holder": holder, "b_ttl": ttl, "now": now}
+        return connection.execute(self._take, parameters).scalar_one_or_none()
+
+    def drop_lease(self, connection: sa.Connection, name: str, holder: str) -> None:
+        """Give a lease up."""
+        connection.execute(self._drop, {"b_name": name, "b_holder": holder})
+
+    def pause(self, connection: sa.Connection, pauses: Sequence[LanePause], now: int) -> None:
+        """Pause lanes; the longest pause of a lane counts."""
+        longest: dict[str, LanePause] = {}
+        for pause in pauses:
+            other = longest.get(pause.lane)
+            if other is None or (
+                other.until is not None and (pause.until is None or pause.until > other.until)
+            ):
+                longest[pause.lane] = pause
+        values = [(lane, longest[lane].until, longest[lane].reason) for lane in sorted(longest)]
+        if values:
+            connection.execute(self._pause, self._pauses.bind(values) | {"b_now": now})
+
+    def resume(self, connection: sa.Connection, lane: str, now: int | None) -> bool:
+        """Resume a lane."""
+        return connection.execute(self._resume, {"b_lane": lane, "now": now}).first() is not None
+
+    def lanes(self, connection: sa.Connection, now: int | None) -> list[LaneState]:
+        """All lanes that have ever been paused."""
+        found = connection.execute(self._lanes, {"now": now})
+        return [
+            LaneState(lane, bool(paused), until if paused else None, reason if paused else None)
+            for lane, paused, until, reason in found
+        ]
+
+    def overrides(self, connection: sa.Connection) -> dict[str, Mapping[str, object]]:
+        """All settings changed at run time."""
+        found = ((channel, load(settings)) for channel, settings in connection.execute(self._overrides))
+        return {channel: settings for channel, settings in found if settings}
+
+    def override(
+        self, connection: sa.Connection, channel: str, changes: Mapping[str, object], now: int | None
+    ) -> None:
+        """Merge changes into a channel's settings, under its row's lock."""
+        place = {"b_channel": channel, "b_settings": "{}", "now": now}
+        connection.execute(self._place, place)
+        _, stored = connection.execute(self._override, {"b_channel": channel}).one()
+        settings = load(stored) | dict(changes)
+        kept = {key: value for key, value in settings.items() if value is not None}
+        connection.execute(self._set, place | {"b_settings": dump(kept)})
+
+    def count(self, connection: sa.Connection, sums: Mapping[tuple[int, str, str, str], int]) -> None:
+        """Add to daily counters: (day, tenant, channel, name) -> value."""
+        values = [(*key, sums[key]) for key in sorted(sums)]
+        if values:
+            connection.execute(self._count, self._sums.bind(values))

@@ -1,0 +1,1 @@
+"""Alembic's folder: ``env.py`` and the migrations, oldest first. Imported only to migrate."""

@@ -1,0 +1,356 @@
+"""SQLite: one thread with one connection; waiting calls share a commit, each in a savepoint of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from ringonce.errors import RingonceError, SqliteBuildError, StoreError, StoreUnavailable
+from ringonce.store.backend import PATIENCE, AgainError, T, Work, translate, wait
+from ringonce.store.dialect import SQLITE
+from ringonce.store.migrate import upgrade
+from ringonce.store.schema import create, ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OLDEST = (3, 35, 0)
+SOUND = (3, 51, 3)
+"""From here on a WAL file is safe. 3.7.0 to 3.51.2 can lose committed transactions when two connections write
+and one of them checkpoints (https://sqlite.org/wal.html, the WAL-reset bug)."""
+MAGIC = b"SQLite format 3\x00"
+TOGETHER = 64
+"""Calls that share one commit at most."""
+MEND = 'install ringonce[sqlite] (a sound SQLite), or convert the file: sqlite3 FILE "PRAGMA journal_mode=DELETE"'
+
+_open_files: dict[tuple[int, int], list[str]] = {}
+"""(device, inode) -> names of the SQLite libraries that this process has the file open with."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteOptions:
+    """How a file is opened.
+
+    ``journal``: ``auto``, ``wal`` or ``delete``. ``synchronous``: ``full`` or ``normal`` (a power cut may then
+    take the last commits along). ``module``: ``auto``, ``stdlib`` or ``pysqlite3``.
+    """
+
+    path: str
+    create: bool = False
+    journal: str = "auto"
+    synchronous: str = "full"
+    module: str = "auto"
+
+    @property
+    def memory(self) -> bool:
+        """Nothing on disk."""
+        return self.path in {"", ":memory:"}
+
+
+def load_module(name: str) -> Any:
+    """The SQLite library to use. Raises StoreError, SqliteBuildError."""
+    if name in {"auto", "pysqlite3"}:
+        try:
+            return importlib.import_module("pysqlite3.dbapi2")
+        except ImportError as error:
+            if name == "pysqlite3":
+                raise StoreError("pysqlite3 is not installed", mend="pip install ringonce[sqlite]") from error
+    module = importlib.import_module("sqlite3")
+    if module.sqlite_version_info < OLDEST:
+        raise SqliteBuildError(
+            f"SQLite {module.sqlite_version} is older than 3.35", mend="install ringonce[sqlite]"
+        )
+    return module
+
+
+def choose_journal(options: SqliteOptions, version: tuple[int, ...], *, new: bool, wal: bool) -> str | None:
+    """The journal mode to set; None: keep what the file has.
+
+    Raises:
+        SqliteBuildError: An affected build would write to a WAL file.
+    """
+    text = ".".join(map(str, version))
+    affected = version < SOUND
+    wanted = ("delete" if affected else "wal") if options.journal == "auto" and new else options.journal
+    if affected and (wal or wanted == "wal"):
+        state = "is in WAL mode" if wal else "would be put into WAL mode"
+        raise SqliteBuildError(
+            f"{options.path} {state}, and SQLite {text} can lose committed transactions in it", mend=MEND
+        )
+    return None if wanted == "auto" else wanted
+
+
+def look(options: SqliteOptions) -> tuple[bool, bool]:
+    """Is the file new, is it in WAL mode? Looks at the header alone: opening a WAL file would already write.
+
+    Raises:
+        StoreUnavailable: There is no such folder or file, or it is no database.
+    """
+    path = Path(options.path)
+    if not path.parent.is_dir():
+        raise StoreUnavailable(
+            f"the folder {path.parent} does not exist", mend="create it, or change store.url"
+        )
+    try:
+        with path.open("rb") as file:
+            header = file.read(20)
+    except FileNotFoundError:
+        if not options.create:
+            raise StoreUnavailable(f"{path} does not exist", mend="run `ringonce migrate`") from None
+        return True, False
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{path} can not be read: {error.strerror}", mend="check its permissions"
+        ) from error
+    if header and not header.startswith(MAGIC):
+        raise StoreUnavailable(f"{path} is not an SQLite database", mend="store.url names the wrong file")
+    # Bytes 18 and 19: the file format's write and read version, 2 is WAL (https://sqlite.org/fileformat2.html).
+    return not header, header[18:20] == b"\x02\x02"
+
+
+@contextlib.contextmanager
+def one_library(path: str, module: str) -> Iterator[None]:
+    """Refuse a second SQLite library on a file: their locks do not see each other inside one process.
+
+    Raises:
+        SqliteBuildError: This process has the file open with another one.
+    """
+    status = os.stat(path)  # noqa: PTH116 - the inode is what counts
+    inode = (status.st_dev, status.st_ino)
+    users = _open_files.setdefault(inode, [])
+    if any(user != module for user in users):
+        raise SqliteBuildError(
+            f"{path} is open in this process with {users[0]}; {module} on the same file would lose commits",
+            mend='set sqlite_module to the library that the application uses, for example "stdlib"',
+        )
+    users.append(module)
+    try:
+        yield
+    finally:
+        users.remove(module)
+        if not users:
+            _open_files.pop(inode, None)
+
+
+@dataclass(slots=True)
+class Call:
+    """Work that waits for the thread."""
+
+    work: Work[Any]
+    write: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    outcome: tuple[bool, Any] = field(default=(False, None))
+
+    def settle(self) -> None:
+        """Hand the outcome over; on the event loop."""
+        if self.future.cancelled():
+            return
+        good, value = self.outcome
+        if good:
+            self.future.set_result(value)
+        else:
+            self.future.set_exception(value)
+
+
+class SqliteBackend:
+    """One file, or ``:memory:``."""
+
+    def __init__(self, options: SqliteOptions, wall: Callable[[], int]) -> None:
+        self.dialect = SQLITE
+        self.options = options
+        self.where = "the SQLite database in memory" if options.memory else f"the SQLite file {options.path}"
+        self.version: tuple[int, ...] = ()
+        self._wall = wall
+        self._latest = 0
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._connection: sa.Connection | None = None
+        self._engine: sa.Engine | None = None
+        self._begin = "BEGIN IMMEDIATE"
+        self._held = contextlib.ExitStack()
+
+    def clock(self, now: int | None) -> int | None:
+        """The time given, or the wall clock, which here never goes backwards."""
+        time_ = max(self._wall(), self._latest) if now is None else now
+        self._latest = max(self._latest, time_)
+        return time_
+
+    async def open(self, prepare: Work[T]) -> T:
+        """Start the thread, open the file, check the build."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._main, name="ringonce-sqlite", daemon=True)
+            self._thread.start()
+        try:
+            result: T = await self._submit(lambda _: self._connect(prepare), write=False)
+        except BaseException:
+            await self.close()
+            raise
+        return result
+
+    async def close(self) -> None:
+        """Finish what was asked for, then close the file."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._calls.put(None)
+            await asyncio.to_thread(thread.join)
+
+    async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True) -> T:  # noqa: ARG002
+        """Run ``work`` in the thread. A reply can not be lost here, so ``repeat`` is without effect."""
+        result: T = await self._submit(work, write=write)
+        return result
+
+    async def _submit(self, work: Any, *, write: bool) -> Any:
+        if self._thread is None:
+            raise StoreUnavailable(f"{self.where} is not open")
+        loop = asyncio.get_running_loop()
+        call = Call(work, write, loop, loop.create_future())
+        self._calls.put(call)
+        return await call.future
+
+    # --- in the thread -----------------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        waiting: Call | None = None
+        while True:
+            call = waiting or self._calls.get()
+            waiting = None
+            if call is None:
+                break
+            batch = [call]
+            while call.write and len(batch) < TOGETHER:
+                try:
+                    more = self._calls.get_nowait()
+                except queue.Empty:
+                    break
+                if more is None or not more.write:
+                    waiting = more
+                    if more is None:
+                        self._calls.put(None)
+                    break
+                batch.append(more)
+            self._serve(batch)
+        self._disconnect()
+
+    def _serve(self, batch: list[Call]) -> None:
+        try:
+            self._transact(batch)
+        except BaseException as error:  # noqa: BLE001 - the thread must live; the callers are told
+            for call in batch:
+                call.outcome = (False, error)
+        for loop in {call.loop for call in batch}:
+            mine = [call for call in batch if call.loop is loop]
+            with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(lambda mine=mine: [call.settle() for call in mine])
+
+    def _transact(self, batch: list[Call]) -> None:
+        if self._connection is None:
+            call = batch[0]
+            call.outcome = (True, call.work(None))  # type: ignore[arg-type] # opening needs no connection
+            return
+        self._begin = "BEGIN IMMEDIATE" if batch[0].write else "BEGIN"
+        deadline = time.monotonic() + PATIENCE
+        attempt = 0
+        while True:
+            try:
+                with self._connection.begin():
+                    for call in batch:
+                        self._one(self._connection, call, alone=len(batch) == 1)
+            except Exception as error:
+                told = translate(error, self.dialect, self.where)
+                if not isinstance(told, AgainError):
+                    raise told from error
+                if time.monotonic() > deadline:
+                    raise StoreUnavailable(
+                        f"{self.where} is locked by another program",
+                        mend="end the program that holds it; one worker process per file",
+                    ) from error
+                attempt += 1
+                time.sleep(wait(attempt))
+            else:
+                return
+
+    def _one(self, connection: sa.Connection, call: Call, *, alone: bool) -> None:
+        """One call; its failure rolls back its own work alone."""
+        if alone:
+            call.outcome = (True, call.work(connection))
+            return
+        try:
+            with connection.begin_nested():
+                call.outcome = (True, call.work(connection))
+        except Exception as error:
+            told = translate(error, self.dialect, self.where)
+            if isinstance(told, AgainError) or not connection.in_transaction():
+                raise
+            call.outcome = (False, told)
+
+    def _connect(self, prepare: Work[T]) -> T:
+        options = self.options
+        module = load_module(options.module)
+        self.version = module.sqlite_version_info
+        journal = None
+        if not options.memory:
+            new, wal = look(options)
+            journal = choose_journal(options, self.version, new=new, wal=wal)
+        engine = sa.create_engine(
+            sa.URL.create("sqlite", database=options.path or ":memory:"),
+            module=module,
+            poolclass=sa.pool.StaticPool,
+            connect_args={"isolation_level": None, "timeout": 5.0, "check_same_thread": False},
+        )
+        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(self._begin))
+        self._engine = engine
+        try:
+            connection = engine.connect()
+            raw = connection.connection.dbapi_connection
+            assert raw is not None
+            cursor = raw.cursor()
+            if journal is not None:
+                cursor.execute(f"PRAGMA journal_mode={'WAL' if journal == 'wal' else 'DELETE'}")
+            cursor.execute(f"PRAGMA synchronous={'NORMAL' if options.synchronous == 'normal' else 'FULL'}")
+            cursor.close()
+            if not options.memory:
+                self._held.enter_context(one_library(options.path, module.__name__.split(".")[0]))
+            result = self._prepare(connection, prepare)
+        except RingonceError:
+            self._disconnect()
+            raise
+        except Exception as error:
+            self._disconnect()
+            told = translate(error, self.dialect, self.where)
+            if isinstance(told, AgainError):
+                told = StoreUnavailable(f"{self.where} is locked by another program", mend="end that program")
+            raise told from error
+        self._connection = connection
+        return result
+
+    def _prepare(self, connection: sa.Connection, prepare: Work[T]) -> T:
+        with connection.begin():
+            if self.options.memory:
+                create(connection)
+            elif self.options.create:
+                upgrade(connection)
+            result = prepare(connection)
+            # Also proves that the file can be written.
+            touched = sa.update(ticks).values(at=ticks.c.at).returning(ticks.c.at)
+            self._latest = max(self._latest, connection.execute(touched).scalar_one())
+        return result
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+        self._held.close()

@@ -1,0 +1,484 @@
+"""The façade: ``ports.Store`` over either database. SQL and transactions live in the modules beside it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import sqlalchemy as sa
+
+from ringonce.errors import ConfigError, StoreError
+from ringonce.ports import Settled
+from ringonce.store.addresses import Addresses
+from ringonce.store.backend import Backend, DataRefusedError, check_schema, stored_version
+from ringonce.store.claims import Claims
+from ringonce.store.duties import Duties
+from ringonce.store.intake import Intake
+from ringonce.store.migrate import upgrade
+from ringonce.store.postgres import PostgresBackend
+from ringonce.store.reading import GROUPS, Reading
+from ringonce.store.settle import Settler
+from ringonce.store.sqlite import SqliteBackend, SqliteOptions
+from ringonce.store.sweeps import Sweeps
+from ringonce.store.values import DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from uuid import UUID
+
+    from ringonce.model.event import Event
+    from ringonce.model.notification import Address
+    from ringonce.model.transition import Note
+    from ringonce.ports import (
+        Accepted,
+        Backlog,
+        Batch,
+        Change,
+        Decide,
+        Invalidation,
+        LanePause,
+        LaneState,
+        Life,
+        Marked,
+        NewEvent,
+        OutboxRow,
+        Planner,
+        Query,
+        Row,
+    )
+
+T = TypeVar("T")
+log = logging.getLogger("ringonce.store")
+CANCEL_AT_ONCE = 500
+"""Notifications of one subject that are cancelled in one transaction."""
+
+
+def wall_clock() -> int:
+    """Microseconds UTC."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """How to open a store.
+
+    ``journal``: ``auto``, ``wal``, ``delete``. ``synchronous``: ``full``, ``normal``. ``sqlite_module``:
+    ``auto`` (pysqlite3 where installed: for processes that are ringonce's own), ``stdlib``, ``pysqlite3``.
+    ``create``: an SQLite file is created and migrated when it is opened. ``outbox_kinds``: events of ours that
+    somebody subscribed to; others are not written.
+    """
+
+    journal: str = "auto"
+    synchronous: str = "full"
+    sqlite_module: str = "auto"
+    create: bool = False
+    pool_size: int = 5
+    outbox_kinds: frozenset[str] = frozenset()
+
+
+class SqlStore:
+    """``ports.Store`` on SQLite or PostgreSQL."""
+
+    def __init__(
+        self, backend: Backend, decode: Callable[[bytes], Event], outbox_kinds: frozenset[str] = frozenset()
+    ) -> None:
+        """Build all statements once; nothing is opened yet."""
+        dialect = backend.dialect
+        self.backend = backend
+        self._run = backend.run
+        self._clock = backend.clock
+        self._duties = Duties(dialect)
+        self._addresses = Addresses(dialect)
+        self._claims = Claims(dialect)
+        self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
+        self._sweeps = Sweeps(dialect, self._settler)
+        self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
+        self._reading = Reading(dialect)
+        self._turn = 0
+
+    async def open(self) -> None:
+        """Connect and check the schema."""
+        await self.backend.open(lambda c: check_schema(c, self.backend.where))
+
+    async def close(self) -> None:
+        """Give all connections back."""
+        await self.backend.close()
+
+    async def now(self) -> int:
+        """The store's clock."""
+        now = self._clock(None)
+        if now is not None:
+            return now
+        return await self._run(lambda c: self._duties.time(c, None), write=False)
+
+    # --- intake -----------------------------------------------------------------------------------------------
+
+    async def accept(
+        self,
+        events: Sequence[NewEvent],
+        plan: Planner,
+        *,
+        decide: Decide | None = None,
+        now: int | None = None,
+    ) -> list[Accepted]:
+        """Store events; with ``decide``, a newer event of a collapse key cancels older ones."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._intake.accept(c, events, plan, decide, at))
+
+    async def expand(
+        self, plan: Planner, *, limit: int = 100, decide: Decide | None = None, now: int | None = None
+    ) -> int:
+        """Expand the next chunk of one event that is not at its end."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._intake.expand(c, plan, decide, limit, at))
+
+    # --- addresses --------------------------------------------------------------------------------------------
+
+    async def register(
+        self, tenant: str, recipient: str, channel: str, value: str, *, now: int | None = None
+    ) -> Address:
+        """Register or re-register an address."""
+        at = self._clock(now)
+
+        def work(c: sa.Connection) -> Address:
+            time_ = self._duties.time(c, at)
+            return self._addresses.register(c, tenant, recipient, channel, value, time_)[0]
+
+        return await self._run(work)
+
+    async def addresses(
+        self, tenant: str, recipient: str, channel: str | None = None, *, all_: bool = False
+    ) -> list[Address]:
+        """The addresses of a recipient."""
+        return await self._run(
+            lambda c: self._addresses.of(c, tenant, recipient, channel, all_=all_), write=False
+        )
+
+    async def invalidate(
+        self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None
+    ) -> int:
+        """Drop addresses registered before the proof."""
+        at = self._clock(now)
+        return await self._run(
+            lambda c: self._addresses.invalidate(c, items, tenant, self._duties.time(c, at))
+        )
+
+    # --- dispatch ---------------------------------------------------------------------------------------------
+    # A lost reply to claim and mark is not answered by asking again: what the first one leased or began would
+    # be out of sight. The caller is told, and undoes.
+
+    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
+        """Lease due rows of a lane."""
+        at = self._clock(now)
+        self._turn += 1
+        return await self._run(
+            lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at), repeat=False
+        )
+
+    async def mark(
+        self, owner: str, rows: Sequence[tuple[UUID, int, int]], *, now: int | None = None
+    ) -> Marked:
+        """Durably begin attempts."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._claims.mark(c, owner, rows, at), repeat=False)
+
+    async def undo(self, owner: str, rows: Sequence[tuple[UUID, int]], *, now: int | None = None) -> int:  # noqa: ARG002
+        """Take marks back that led to no call."""
+        return await self._run(lambda c: self._claims.undo(c, owner, rows))
+
+    async def release(
+        self,
+        owner: str,
+        rows: Sequence[tuple[UUID, int]],
+        *,
+        due_at: int | None = None,
+        note: Note | None = None,
+        now: int | None = None,
+    ) -> int:
+        """Give leases of unmarked rows back."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at))
+
+    async def extend(self, owner: str, lease: int, *, now: int | None = None) -> set[UUID]:
+        """Prolong the leases of an owner."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._claims.extend(c, owner, lease, at))
+
+    async def arm(self, term: int, holder: str, *, limit: int = 500, now: int | None = None) -> int:
+        """Release due failed rows to the workers."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._claims.arm(c, term, holder, limit, at))
+
+    # --- changes ----------------------------------------------------------------------------------------------
+
+    async def settle(
+        self, changes: Sequence[Change], decide: Decide, *, now: int | None = None
+    ) -> list[Settled]:
+        """Apply changes in one transaction; what the database refuses falls back to one of its own."""
+        if not changes:
+            return []
+        at = self._clock(now)
+
+        def work(c: sa.Connection, some: Sequence[Change]) -> list[Settled]:
+            locked, time_ = self._settler.lock(c, (change.id for change in some), at)
+            return self._settler.apply(c, locked, some, decide, time_)
+
+        try:
+            return await self._run(lambda c: work(c, changes))
+        except StoreError:
+            raise
+        except Exception as error:
+            groups: dict[UUID, list[Change]] = {}
+            for change in changes:
+                groups.setdefault(change.id, []).append(change)
+            if len(groups) == 1 and not isinstance(error, DataRefusedError):
+                raise
+            log.warning("a batch of %d changes is settled row by row: %s", len(changes), type(error).__name__)
+            found: dict[UUID, list[Settled]] = {}
+            for id_, group in groups.items():
+                found[id_] = await self._alone(work, group)
+            return [found[change.id].pop(0) for change in changes]
+
+    async def _alone(
+        self, work: Callable[[sa.Connection, Sequence[Change]], list[Settled]], group: Sequence[Change]
+    ) -> list[Settled]:
+        """One notification's changes by themselves; if they are refused again, without the raw answers."""
+        try:
+            return await self._run(lambda c: work(c, group))
+        except DataRefusedError:
+            bare = [_bare(change) for change in group]
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("notification %s can not be settled", group[0].id)
+            return [Settled(change, None, None) for change in group]
+        try:
+            return await self._run(lambda c: work(c, bare))
+        except DataRefusedError:
+            log.exception("notification %s can not be stored", group[0].id)
+            return [Settled(change, None, None) for change in group]
+
+    async def _each(self, work: Callable[..., list[Settled]], ids: Sequence[UUID]) -> list[Settled]:
+        """A batch of rows that we found ourselves; one that fails is left out, the others go on."""
+        if not ids:
+            return []
+        try:
+            return await self._run(lambda c: work(c, ids))
+        except StoreError:
+            raise
+        except Exception:
+            if len(ids) == 1:
+                raise
+        result: list[Settled] = []
+        for id_ in ids:
+            try:
+                result.extend(await self._run(partial(work, ids=[id_])))
+            except StoreError:
+                raise
+            except Exception:
+                log.exception("notification %s can not be moved on", id_)
+        return result
+
+    async def rescue(self, decide: Decide, *, limit: int = 100, now: int | None = None) -> list[Settled]:
+        """Expired leases: begun ones through ``decide``, the others are due again (and not in the answer)."""
+        at = self._clock(now)
+        ids = await self._run(lambda c: self._sweeps.lost(c, limit, at), write=False)
+        return await self._each(lambda c, ids: self._sweeps.rescue(c, ids, decide, at), ids)
+
+    async def sweep(
+        self, decide: Decide, *, max_age: Mapping[str, int | None], limit: int = 100, now: int | None = None
+    ) -> list[Settled]:
+        """Expire what is too old; end holds whose time is over."""
+        at = self._clock(now)
+        ids = await self._run(lambda c: self._sweeps.overdue(c, max_age, limit, at), write=False)
+        return await self._each(lambda c, ids: self._sweeps.sweep(c, ids, max_age, decide, at), ids)
+
+    async def cancel_subject(
+        self, tenant: str, subject: str, decide: Decide, *, by: str = "", now: int | None = None
+    ) -> list[Settled]:
+        """Commit the tombstone, then cancel what is not over, in batches."""
+        at = self._clock(now)
+        await self._run(lambda c: self._sweeps.bury(c, tenant, subject, by, at))
+        ids = await self._run(lambda c: self._sweeps.of_subject(c, tenant, subject), write=False)
+        result: list[Settled] = []
+        for start in range(0, len(ids), CANCEL_AT_ONCE):
+            some = ids[start : start + CANCEL_AT_ONCE]
+            result += await self._each(lambda c, ids: self._sweeps.cancel(c, ids, by, decide, at), some)
+        return result
+
+    # --- leases, lanes, overrides, counters -------------------------------------------------------------------
+
+    async def take_lease(self, name: str, holder: str, ttl: int, *, now: int | None = None) -> int | None:
+        """Take or prolong a lease."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._duties.take_lease(c, name, holder, ttl, at))
+
+    async def drop_lease(self, name: str, holder: str) -> None:
+        """Give a lease up."""
+        await self._run(lambda c: self._duties.drop_lease(c, name, holder))
+
+    async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> None:
+        """Pause lanes; a pause never shortens one that stands."""
+        at = self._clock(now)
+        await self._run(lambda c: self._duties.pause(c, pauses, self._duties.time(c, at)))
+
+    async def resume(self, lane: str, *, now: int | None = None) -> bool:
+        """Resume a lane."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._duties.resume(c, lane, at))
+
+    async def lanes(self) -> list[LaneState]:
+        """All lanes that have ever been paused."""
+        at = self._clock(None)
+        return await self._run(lambda c: self._duties.lanes(c, at), write=False)
+
+    async def overrides(self) -> dict[str, Mapping[str, object]]:
+        """Settings changed at run time."""
+        return await self._run(self._duties.overrides, write=False)
+
+    async def override(self, channel: str, changes: Mapping[str, object], *, now: int | None = None) -> None:
+        """Change settings of a channel."""
+        at = self._clock(now)
+        await self._run(lambda c: self._duties.override(c, channel, changes, at))
+
+    async def count(
+        self, tenant: str, channel: str, name: str, value: int = 1, *, now: int | None = None
+    ) -> None:
+        """Add to a durable daily counter."""
+        at = self._clock(now)
+
+        def work(c: sa.Connection) -> None:
+            self._duties.count(c, {(self._duties.time(c, at) // DAY, tenant, channel, name): value})
+
+        await self._run(work, repeat=False)
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    async def get(self, id_: UUID, *, tenant: str | None = None) -> Life | None:
+        """One notification, its attempts and notes."""
+        return await self._run(lambda c: self._reading.get(c, id_, tenant), write=False)
+
+    async def search(self, query: Query) -> list[Row]:
+        """Newest first."""
+        return await self._run(lambda c: self._reading.search(c, query), write=False)
+
+    async def report(
+        self,
+        *,
+        tenant: str | None = None,
+        channel: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        by: Sequence[str] = (),
+    ) -> list[Mapping[str, object]]:
+        """The once report. Raises StoreError for an unknown group."""
+        unknown = [name for name in by if name not in GROUPS]
+        if unknown:
+            raise StoreError(
+                f"can not group by {unknown[0]!r}", mend=f"one of {', '.join(GROUPS)}", field="by"
+            )
+        return await self._run(
+            lambda c: self._reading.report(c, tenant, channel, since, until, by), write=False
+        )
+
+    async def backlog(self, *, now: int | None = None) -> list[Backlog]:
+        """What is left, per channel."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._reading.backlog(c, at), write=False)
+
+    async def outbox(
+        self, *, kind: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[tuple[int, OutboxRow]]:
+        """Rows of the outbox in order of insertion."""
+        return await self._run(lambda c: self._reading.outbox(c, kind, after, limit), write=False)
+
+
+def _bare(change: Change) -> Change:
+    if change.attempt is None:
+        return change
+    return replace(change, attempt=replace(change.attempt, answer=""))
+
+
+# --- how to get one -----------------------------------------------------------------------------------------------
+
+
+def make_backend(url: str, options: StoreOptions) -> Backend:
+    """The backend that a URL names. Raises ConfigError."""
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise ConfigError(
+            "this is no database URL", field="store.url", mend="sqlite:///ringonce.db"
+        ) from error
+    kind = parsed.get_backend_name()
+    if kind == "sqlite":
+        for name, value, known in (
+            ("journal", options.journal, ("auto", "wal", "delete")),
+            ("synchronous", options.synchronous, ("full", "normal")),
+            ("sqlite_module", options.sqlite_module, ("auto", "stdlib", "pysqlite3")),
+        ):
+            if value not in known:
+                raise ConfigError(
+                    f"{value!r} is unknown", field=f"store.{name}", mend=f"one of {', '.join(known)}"
+                )
+        return SqliteBackend(
+            SqliteOptions(
+                path=parsed.database or ":memory:",
+                create=options.create,
+                journal=options.journal,
+                synchronous=options.synchronous,
+                module=options.sqlite_module,
+            ),
+            wall_clock,
+        )
+    if kind in {"postgresql", "postgres"}:
+        driver = parsed.drivername.partition("+")[2]
+        if driver not in {"", "asyncpg", "psycopg"}:
+            raise ConfigError(
+                f"the driver {driver} is not supported", field="store.url", mend="asyncpg or psycopg"
+            )
+        return PostgresBackend(
+            parsed.set(drivername=f"postgresql+{driver}" if driver else "postgresql"),
+            pool_size=options.pool_size,
+        )
+    raise ConfigError(
+        f"databases of kind {kind!r} are not supported",
+        field="store.url",
+        mend="sqlite:///… or postgresql://…",
+    )
+
+
+def make_store(url: str, options: StoreOptions, decode: Callable[[bytes], Event]) -> SqlStore:
+    """A store that is not open yet. ``decode`` turns a stored body into its Event. Raises ConfigError."""
+    return SqlStore(make_backend(url, options), decode, options.outbox_kinds)
+
+
+def open_store(url: str, *, decode: Callable[[bytes], Event], **options: Any) -> SqlStore:
+    """``make_store`` with the fields of StoreOptions as keywords; call ``open()`` on what it returns."""
+    return make_store(url, StoreOptions(**options), decode)
+
+
+async def migrate(url: str, options: StoreOptions | None = None) -> tuple[str | None, str]:
+    """Create the SQLite file where it is missing, apply missing migrations: (revision before, revision now).
+
+    Raises:
+        SchemaError: The database is newer than this program.
+        StoreUnavailable: It can not be reached or written.
+    """
+    backend = make_backend(url, replace(options or StoreOptions(), create=False), create=True)
+    try:
+        return await backend.open(upgrade)
+    finally:
+        await backend.close()
+
+
+async def schema_version(url: str, options: StoreOptions | None = None) -> str | None:
+    """The revision that a database is at; None: it has no tables of ours. Raises StoreUnavailable."""
+    backend = make_backend(url, options or StoreOptions())
+    try:
+        return await backend.open(stored_version)
+    finally:
+        await backend.close()
