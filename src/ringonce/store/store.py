@@ -23,7 +23,7 @@ from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.settle import Settler
 from ringonce.store.sqlite import SqliteBackend, SqliteOptions
 from ringonce.store.sweeps import Sweeps
-from ringonce.store.values import DAY
+from ringonce.model.policy import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,11 +84,17 @@ class SqlStore:
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
-        self, backend: Backend, decode: Callable[[bytes], Event], outbox_kinds: frozenset[str] = frozenset()
+        self,
+        backend: Backend,
+        decode: Callable[[bytes], Event],
+        outbox_kinds: frozenset[str] = frozenset(),
+        *,
+        create: bool = False,
     ) -> None:
         """Build all statements once; nothing is opened yet."""
         dialect = backend.dialect
         self.backend = backend
+        self._create = create
         self._run = backend.run
         self._clock = backend.clock
         self._duties = Duties(dialect)
@@ -101,8 +107,14 @@ class SqlStore:
         self._turn = 0
 
     async def open(self) -> None:
-        """Connect and check the schema."""
-        await self.backend.open(lambda c: check_schema(c, self.backend.where))
+        """Connect and check the schema; with ``create``, bring it up to date first."""
+
+        def prepare(c: sa.Connection) -> None:
+            if self._create:
+                upgrade(c)
+            check_schema(c, self.backend.where)
+
+        await self.backend.open(prepare)
 
     async def close(self) -> None:
         """Give all connections back."""
@@ -118,15 +130,13 @@ class SqlStore:
     # --- intake -----------------------------------------------------------------------------------------------
 
     async def accept(
-        self, events: Sequence[NewEvent], plan: Planner, *, decide: Decide | None = None, now: int | None = None
+        self, events: Sequence[NewEvent], plan: Planner, decide: Decide, *, now: int | None = None
     ) -> list[Accepted]:
-        """Store events; with ``decide``, a newer event of a collapse key cancels older ones."""
+        """Store events; ``decide`` cancels older ones of the same collapse key."""
         at = self._clock(now)
         return await self._run(lambda c: self._intake.accept(c, events, plan, decide, at))
 
-    async def expand(
-        self, plan: Planner, *, limit: int = 100, decide: Decide | None = None, now: int | None = None
-    ) -> int:
+    async def expand(self, plan: Planner, decide: Decide, *, limit: int = 100, now: int | None = None) -> int:
         """Expand the next chunk of one event that is not at its end."""
         at = self._clock(now)
         return await self._run(lambda c: self._intake.expand(c, plan, decide, limit, at))
@@ -438,7 +448,9 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
 
 def make_store(url: str, options: StoreOptions, decode: Callable[[bytes], Event]) -> SqlStore:
     """A store that is not open yet. ``decode`` turns a stored body into its Event. Raises ConfigError."""
-    return SqlStore(make_backend(url, options), decode, options.outbox_kinds)
+    backend = make_backend(url, options)
+    create = options.create and backend.dialect.name == "sqlite"
+    return SqlStore(backend, decode, options.outbox_kinds, create=create)
 
 
 def open_store(url: str, *, decode: Callable[[bytes], Event], **options: Any) -> SqlStore:
@@ -453,7 +465,7 @@ async def migrate(url: str, options: StoreOptions | None = None) -> tuple[str | 
         SchemaError: The database is newer than this program.
         StoreUnavailable: It can not be reached or written.
     """
-    backend = make_backend(url, replace(options or StoreOptions(), create=False), create=True)
+    backend = make_backend(url, replace(options or StoreOptions(), create=True))
     try:
         return await backend.open(upgrade)
     finally:
