@@ -101,10 +101,12 @@ def _own() -> tuple[str, ...]:
     return tuple(module.name for module in pkgutil.iter_modules(importlib.import_module(GROUP).__path__))
 
 
+@cache
 def _foreign() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
+@cache
 def _answering() -> dict[str, str]:
     """Name of answers to name of provider. A provider that can not be loaded answers under its own name only."""
     owners = {name: name for name in names()}

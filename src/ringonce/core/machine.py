@@ -251,8 +251,7 @@ def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) 
         raise IllegalTransition("a notification is enqueued once", mend=_BUG)
     new = State(Status.PENDING, 0, next_attempt_at=e.due_at, expires_at=e.expires_at)
     if e.cancelled:
-        note = Note("cancelled", {"by": "subject", "reason": "withdrawn before it was planned"})
-        return tally.ended(new, Status.CANCELLED, note)
+        return tally.ended(new, Status.CANCELLED, Note("cancelled", {"by": "subject", "reason": "withdrawn before"}))
     if e.suppressed_by is not None:
         return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
     if e.expires_at is not None and e.expires_at <= now:
@@ -470,6 +469,7 @@ def _unready(s: State, e: Retry, now: int, jitter: float, policy: Policy) -> Ste
 
 # --- the table ---------------------------------------------------------------------------------------------------
 
+NEW: Final = State(Status.PENDING)  # before it is enqueued
 ILLEGAL: Final[Handler] = _illegal
 _ = ILLEGAL
 

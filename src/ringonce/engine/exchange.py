@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("ringonce")
 
 NO_CALL_LEFT = Outcome(
-    OutcomeClass.TRANSIENT, Code.TRANSIENT, text="all calls of max_attempts are used", rule="max_attempts was lowered"
+    OutcomeClass.TRANSIENT,
+    Code.TRANSIENT,
+    text="all calls of max_attempts are used",
+    rule="max_attempts was lowered",
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ringonce.core.machine import new
+from ringonce.core.machine import NEW
 from ringonce.core.plan import NO_ADDRESS, Planned, outline
 from ringonce.errors import InputError
 from ringonce.model.notification import Content
@@ -46,7 +46,8 @@ class Planning:
         rules = outline(event, recipients, channels, now, cancelled=cancelled)
         # Nobody asked for a certain channel and none fits: that too must be visible afterwards.
         unreachable = [
-            Planned(one.recipient, "", "", None, "", Enqueued(now, suppressed_by=NO_ADDRESS)) for one in rules.skipped
+            Planned(one.recipient, "", "", None, "", Enqueued(now, suppressed_by=NO_ADDRESS))
+            for one in rules.skipped
         ]
         planned = [self._carried(event, one) for one in (*rules.planned, *unreachable)]
         content = event.content or Content()
@@ -72,7 +73,9 @@ class Planning:
         row = self._row(id_, event, one, now)
         change = Change(id_, one.enqueued)
         write = self._decide.lower(row, change, one.enqueued, self._decide.step(row, one.enqueued, now))
-        return NewNotification(id_, one.recipient, one.channel, one.account, one.address, one.content_key, write)
+        return NewNotification(
+            id_, one.recipient, one.channel, one.account, one.address, one.content_key, write
+        )
 
     def _row(self, id_: UUID, event: Event, one: Planned, now: int) -> Row:
         return Row(
@@ -89,5 +92,5 @@ class Planning:
             priority=event.priority,
             collapse=event.collapse,
             created_at=now,
-            state=new(),
+            state=NEW,
         )

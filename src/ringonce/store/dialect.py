@@ -51,7 +51,9 @@ class GivenArrays:
     """``unnest(:a, :b) AS name(a, b)``."""
 
     def __init__(self, name: str, types: dict[str, Any]) -> None:
-        plain = {k: sa.Text if _is_text(t) else sa.LargeBinary if _is_digest(t) else t for k, t in types.items()}
+        plain = {
+            k: sa.Text if _is_text(t) else sa.LargeBinary if _is_digest(t) else t for k, t in types.items()
+        }
         arrays = [sa.bindparam(f"{name}_{k}", type_=postgresql.ARRAY(t)) for k, t in plain.items()]
         columns = [sa.column(k, t) for k, t in types.items()]
         self.table: FromClause = sa.func.unnest(*arrays).table_valued(*columns).render_derived(name=name)
@@ -73,7 +75,11 @@ class GivenJson:
     """``(SELECT json_extract(value, '$[0]') AS a, … FROM json_each(:name)) AS name``."""
 
     def __init__(self, name: str, types: dict[str, Any]) -> None:
-        items = sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued(sa.column("value")).alias(f"{name}_j")
+        items = (
+            sa.func.json_each(sa.bindparam(name, type_=sa.Text))
+            .table_valued(sa.column("value"))
+            .alias(f"{name}_j")
+        )
         picks = [
             sa.type_coerce(sa.func.json_extract(items.c.value, sa.literal_column(f"'$[{i}]'")), t).label(k)
             for i, (k, t) in enumerate(types.items())
@@ -129,12 +135,18 @@ class Dialect:
 
 
 def _among_array(column: Any, name: str) -> sa.ColumnElement[bool]:
-    item = sa.LargeBinary() if _is_digest(column.type) else sa.Text() if _is_text(column.type) else column.type
+    item = (
+        sa.LargeBinary() if _is_digest(column.type) else sa.Text() if _is_text(column.type) else column.type
+    )
     return sa.type_coerce(column, item) == sa.any_(sa.bindparam(name, type_=postgresql.ARRAY(item)))
 
 
 def _among_json(column: Any, name: str) -> sa.ColumnElement[bool]:
-    items = sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued(sa.column("value")).alias(f"{name}_j")
+    items = (
+        sa.func.json_each(sa.bindparam(name, type_=sa.Text))
+        .table_valued(sa.column("value"))
+        .alias(f"{name}_j")
+    )
     condition: sa.ColumnElement[bool] = column.in_(sa.select(sa.type_coerce(items.c.value, column.type)))
     return condition
 

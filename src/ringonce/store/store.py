@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         Query,
         Row,
     )
-    from ringonce.store.backend import Work
 
 T = TypeVar("T")
 log = logging.getLogger("ringonce.store")
@@ -118,7 +117,12 @@ class SqlStore:
     # --- intake -----------------------------------------------------------------------------------------------
 
     async def accept(
-        self, events: Sequence[NewEvent], plan: Planner, *, decide: Decide | None = None, now: int | None = None
+        self,
+        events: Sequence[NewEvent],
+        plan: Planner,
+        *,
+        decide: Decide | None = None,
+        now: int | None = None,
     ) -> list[Accepted]:
         """Store events; with ``decide``, a newer event of a collapse key cancels older ones."""
         at = self._clock(now)
@@ -174,7 +178,9 @@ class SqlStore:
             lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at), repeat=False
         )
 
-    async def mark(self, owner: str, rows: Sequence[tuple[UUID, int, int]], *, now: int | None = None) -> Marked:
+    async def mark(
+        self, owner: str, rows: Sequence[tuple[UUID, int, int]], *, now: int | None = None
+    ) -> Marked:
         """Durably begin attempts."""
         at = self._clock(now)
         return await self._run(lambda c: self._claims.mark(c, owner, rows, at), repeat=False)
@@ -371,7 +377,9 @@ class SqlStore:
         """The once report. Raises StoreError for an unknown group."""
         unknown = [name for name in by if name not in GROUPS]
         if unknown:
-            raise StoreError(f"can not group by {unknown[0]!r}", mend=f"one of {', '.join(GROUPS)}", field="by")
+            raise StoreError(
+                f"can not group by {unknown[0]!r}", mend=f"one of {', '.join(GROUPS)}", field="by"
+            )
         return await self._run(
             lambda c: self._reading.report(c, tenant, channel, since, until, by), write=False
         )
@@ -402,7 +410,9 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError as error:
-        raise ConfigError("this is no database URL", field="store.url", mend="sqlite:///ringonce.db") from error
+        raise ConfigError(
+            "this is no database URL", field="store.url", mend="sqlite:///ringonce.db"
+        ) from error
     kind = parsed.get_backend_name()
     if kind == "sqlite":
         for name, value, known in (
@@ -411,7 +421,9 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
             ("sqlite_module", options.sqlite_module, ("auto", "stdlib", "pysqlite3")),
         ):
             if value not in known:
-                raise ConfigError(f"{value!r} is unknown", field=f"store.{name}", mend=f"one of {', '.join(known)}")
+                raise ConfigError(
+                    f"{value!r} is unknown", field=f"store.{name}", mend=f"one of {', '.join(known)}"
+                )
         return SqliteBackend(
             SqliteOptions(
                 path=parsed.database or ":memory:",
@@ -429,10 +441,13 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
                 f"the driver {driver} is not supported", field="store.url", mend="asyncpg or psycopg"
             )
         return PostgresBackend(
-            parsed.set(drivername=f"postgresql+{driver}" if driver else "postgresql"), pool_size=options.pool_size
+            parsed.set(drivername=f"postgresql+{driver}" if driver else "postgresql"),
+            pool_size=options.pool_size,
         )
     raise ConfigError(
-        f"databases of kind {kind!r} are not supported", field="store.url", mend="sqlite:///… or postgresql://…"
+        f"databases of kind {kind!r} are not supported",
+        field="store.url",
+        mend="sqlite:///… or postgresql://…",
     )
 
 
