@@ -129,7 +129,7 @@ class Dialect:
     lock_outbox: str | None
     retry: frozenset[str]
 
-    def given(self, name: str, **types: TypeEngine[Any] | type[TypeEngine[Any]]) -> Given:
+    def given(self, name: str, /, **types: TypeEngine[Any] | type[TypeEngine[Any]]) -> Given:
         """A table of rows that the caller binds."""
         return self.make_given(name, types)
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from ringonce.core.journal import recipient_key
 from ringonce.model.notification import State, Status
 from ringonce.model.transition import Cancel
+from ringonce.model.policy import DAY
 from ringonce.ports import Accepted, Brief, Change, RecipientFacts
 from ringonce.store.rows import STATE, Dispatch, state_values
 from ringonce.store.schema import (
@@ -21,7 +23,7 @@ from ringonce.store.schema import (
     recipients,
 )
 from ringonce.store.settle import Ledger
-from ringonce.store.values import DAY, PRIORITIES, digest, dump
+from ringonce.store.values import PRIORITIES, digest, dump
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -158,7 +160,7 @@ class Intake:
         connection: sa.Connection,
         batch: Sequence[NewEvent],
         plan: Planner,
-        decide: Decide | None,
+        decide: Decide,
         now: int | None,
     ) -> list[Accepted]:
         """Store events, expand the small ones."""
@@ -222,7 +224,7 @@ class Intake:
     # --- expand -----------------------------------------------------------------------------------------------
 
     def expand(
-        self, connection: sa.Connection, plan: Planner, decide: Decide | None, limit: int, now: int | None
+        self, connection: sa.Connection, plan: Planner, decide: Decide, limit: int, now: int | None
     ) -> int:
         """Expand the next chunk of the oldest event that nobody is at work on."""
         found = connection.execute(self._open).first()
@@ -244,11 +246,11 @@ class Intake:
         connection: sa.Connection,
         chunks: list[Chunk],
         plan: Planner,
-        decide: Decide | None,
+        decide: Decide,
         time: int,
     ) -> None:
         entries = {
-            digest(chunk.event.tenant, chunk.event.event_id, target.id): (chunk, target)
+            recipient_key(chunk.key, target.id, direct=target.recipient is None): (chunk, target)
             for chunk in chunks
             for target in chunk.targets
         }
@@ -262,7 +264,7 @@ class Intake:
         ours: dict[int, dict[str, list[Target]]] = {}
         for chunk in chunks:
             for target in chunk.targets:
-                if digest(chunk.event.tenant, chunk.event.event_id, target.id) in entered:
+                if recipient_key(chunk.key, target.id, direct=target.recipient is None) in entered:
                     ours.setdefault(id(chunk), {}).setdefault(target.id, []).append(target)
         facts, generations = self._facts_of(
             connection, [(chunk, ours.get(id(chunk), {})) for chunk in chunks], time
@@ -275,8 +277,7 @@ class Intake:
                 cancelled = chunk.event.subject is not None and _subject_key(chunk.event) in stopped
                 planned.append((chunk, plan(chunk.event, known, cancelled, time)))
         self._insert(connection, planned, generations, time)
-        if decide is not None:
-            self._collapse(connection, chunks, decide, time)
+        self._collapse(connection, chunks, decide, time)
 
     def _facts_of(
         self, connection: sa.Connection, wanted: list[tuple[Chunk, dict[str, list[Target]]]], time: int

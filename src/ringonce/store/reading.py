@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.model.notification import State, Status
+from ringonce.model.policy import DAY
 from ringonce.ports import Backlog, Life, TimelineEntry
 from ringonce.store.rows import (
     CONTENT,
@@ -36,7 +37,7 @@ from ringonce.store.schema import (
     outbox,
     timeline,
 )
-from ringonce.store.values import DAY, load
+from ringonce.store.values import load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -342,12 +342,10 @@ _index("timeline_notification", timeline.c.notification_id, timeline.c.id)
 _index("outbox_event", outbox.c.event_key, unique=True)
 
 
-def create(connection: sa.Connection) -> None:
-    """Build everything in an empty database, without a migration: for ``:memory:``, where nothing outlives us."""
-    here = connection.dialect.name
-    tables = [table for table in metadata.sorted_tables if table.info.get("only", here) == here]
-    metadata.create_all(connection, tables=tables, checkfirst=False)
-    if here == "sqlite":
-        connection.execute(ticks.insert().values(id=1, fence=0, at=0))
-    else:
-        connection.execute(sa.schema.CreateSequence(sa.Sequence(FENCE, data_type=sa.BigInteger)))
+def create(connection: sa.Connection, revision: str) -> None:
+    """Build everything in SQLite's memory, without migrations (and without Alembic): nothing there outlives us."""
+    metadata.create_all(connection, checkfirst=False)
+    connection.execute(ticks.insert().values(id=1, fence=0, at=0))
+    version = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.Text, primary_key=True))
+    version.create(connection)
+    connection.execute(version.insert().values(version_num=revision))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.model.transition import LeaseLost
+from ringonce.model.policy import DAY
 from ringonce.ports import Settled, Write
 from ringonce.store.rows import (
     ATTEMPT,
@@ -26,7 +27,7 @@ from ringonce.store.rows import (
     state_values,
 )
 from ringonce.store.schema import attempts, dispatch, notifications, outbox, timeline
-from ringonce.store.values import DAY, PRIORITIES, digest, dump
+from ringonce.store.values import PRIORITIES, digest, dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -312,6 +313,8 @@ class Settler:
     def _take(self, item: Locked, change: Change, write: Write, ledger: Ledger, *, held: bool) -> None:
         attempt = write.attempt or change.attempt
         if attempt is not None:
+            if change.guard is not None and not held:
+                attempt = replace(attempt, late=True)
             ledger.attempt(item.row.id, attempt)
             item.last_attempt = max(item.last_attempt, attempt.number)
             item.touched = True

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.errors import RingonceError, SqliteBuildError, StoreError, StoreUnavailable
-from ringonce.store.backend import PATIENCE, AgainError, T, Work, translate, wait
+from ringonce.store.backend import PATIENCE, AgainError, T, Work, revisions, translate, wait
 from ringonce.store.dialect import SQLITE
-from ringonce.store.migrate import upgrade
 from ringonce.store.schema import create, ticks
 
 if TYPE_CHECKING:
@@ -337,9 +336,7 @@ class SqliteBackend:
     def _prepare(self, connection: sa.Connection, prepare: Work[T]) -> T:
         with connection.begin():
             if self.options.memory:
-                create(connection)
-            elif self.options.create:
-                upgrade(connection)
+                create(connection, revisions()[-1])
             result = prepare(connection)
             # Also proves that the file can be written.
             touched = sa.update(ticks).values(at=ticks.c.at).returning(ticks.c.at)

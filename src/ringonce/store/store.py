@@ -23,7 +23,7 @@ from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.settle import Settler
 from ringonce.store.sqlite import SqliteBackend, SqliteOptions
 from ringonce.store.sweeps import Sweeps
-from ringonce.store.values import DAY
+from ringonce.model.policy import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Query,
         Row,
     )
+    from ringonce.store.backend import Work
 
 T = TypeVar("T")
 log = logging.getLogger("ringonce.store")
@@ -83,11 +84,17 @@ class SqlStore:
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
-        self, backend: Backend, decode: Callable[[bytes], Event], outbox_kinds: frozenset[str] = frozenset()
+        self,
+        backend: Backend,
+        decode: Callable[[bytes], Event],
+        outbox_kinds: frozenset[str] = frozenset(),
+        *,
+        create: bool = False,
     ) -> None:
         """Build all statements once; nothing is opened yet."""
         dialect = backend.dialect
         self.backend = backend
+        self._create = create
         self._run = backend.run
         self._clock = backend.clock
         self._duties = Duties(dialect)
@@ -100,8 +107,14 @@ class SqlStore:
         self._turn = 0
 
     async def open(self) -> None:
-        """Connect and check the schema."""
-        await self.backend.open(lambda c: check_schema(c, self.backend.where))
+        """Connect and check the schema; with ``create``, bring it up to date first."""
+
+        def prepare(c: sa.Connection) -> None:
+            if self._create:
+                upgrade(c)
+            check_schema(c, self.backend.where)
+
+        await self.backend.open(prepare)
 
     async def close(self) -> None:
         """Give all connections back."""
@@ -117,20 +130,13 @@ class SqlStore:
     # --- intake -----------------------------------------------------------------------------------------------
 
     async def accept(
-        self,
-        events: Sequence[NewEvent],
-        plan: Planner,
-        *,
-        decide: Decide | None = None,
-        now: int | None = None,
+        self, events: Sequence[NewEvent], plan: Planner, decide: Decide, *, now: int | None = None
     ) -> list[Accepted]:
-        """Store events; with ``decide``, a newer event of a collapse key cancels older ones."""
+        """Store events; ``decide`` cancels older ones of the same collapse key."""
         at = self._clock(now)
         return await self._run(lambda c: self._intake.accept(c, events, plan, decide, at))
 
-    async def expand(
-        self, plan: Planner, *, limit: int = 100, decide: Decide | None = None, now: int | None = None
-    ) -> int:
+    async def expand(self, plan: Planner, decide: Decide, *, limit: int = 100, now: int | None = None) -> int:
         """Expand the next chunk of one event that is not at its end."""
         at = self._clock(now)
         return await self._run(lambda c: self._intake.expand(c, plan, decide, limit, at))
@@ -178,9 +184,7 @@ class SqlStore:
             lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at), repeat=False
         )
 
-    async def mark(
-        self, owner: str, rows: Sequence[tuple[UUID, int, int]], *, now: int | None = None
-    ) -> Marked:
+    async def mark(self, owner: str, rows: Sequence[tuple[UUID, int, int]], *, now: int | None = None) -> Marked:
         """Durably begin attempts."""
         at = self._clock(now)
         return await self._run(lambda c: self._claims.mark(c, owner, rows, at), repeat=False)
@@ -377,9 +381,7 @@ class SqlStore:
         """The once report. Raises StoreError for an unknown group."""
         unknown = [name for name in by if name not in GROUPS]
         if unknown:
-            raise StoreError(
-                f"can not group by {unknown[0]!r}", mend=f"one of {', '.join(GROUPS)}", field="by"
-            )
+            raise StoreError(f"can not group by {unknown[0]!r}", mend=f"one of {', '.join(GROUPS)}", field="by")
         return await self._run(
             lambda c: self._reading.report(c, tenant, channel, since, until, by), write=False
         )
@@ -410,9 +412,7 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError as error:
-        raise ConfigError(
-            "this is no database URL", field="store.url", mend="sqlite:///ringonce.db"
-        ) from error
+        raise ConfigError("this is no database URL", field="store.url", mend="sqlite:///ringonce.db") from error
     kind = parsed.get_backend_name()
     if kind == "sqlite":
         for name, value, known in (
@@ -421,9 +421,7 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
             ("sqlite_module", options.sqlite_module, ("auto", "stdlib", "pysqlite3")),
         ):
             if value not in known:
-                raise ConfigError(
-                    f"{value!r} is unknown", field=f"store.{name}", mend=f"one of {', '.join(known)}"
-                )
+                raise ConfigError(f"{value!r} is unknown", field=f"store.{name}", mend=f"one of {', '.join(known)}")
         return SqliteBackend(
             SqliteOptions(
                 path=parsed.database or ":memory:",
@@ -441,19 +439,18 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
                 f"the driver {driver} is not supported", field="store.url", mend="asyncpg or psycopg"
             )
         return PostgresBackend(
-            parsed.set(drivername=f"postgresql+{driver}" if driver else "postgresql"),
-            pool_size=options.pool_size,
+            parsed.set(drivername=f"postgresql+{driver}" if driver else "postgresql"), pool_size=options.pool_size
         )
     raise ConfigError(
-        f"databases of kind {kind!r} are not supported",
-        field="store.url",
-        mend="sqlite:///… or postgresql://…",
+        f"databases of kind {kind!r} are not supported", field="store.url", mend="sqlite:///… or postgresql://…"
     )
 
 
 def make_store(url: str, options: StoreOptions, decode: Callable[[bytes], Event]) -> SqlStore:
     """A store that is not open yet. ``decode`` turns a stored body into its Event. Raises ConfigError."""
-    return SqlStore(make_backend(url, options), decode, options.outbox_kinds)
+    backend = make_backend(url, options)
+    create = options.create and backend.dialect.name == "sqlite"
+    return SqlStore(backend, decode, options.outbox_kinds, create=create)
 
 
 def open_store(url: str, *, decode: Callable[[bytes], Event], **options: Any) -> SqlStore:
@@ -468,7 +465,7 @@ async def migrate(url: str, options: StoreOptions | None = None) -> tuple[str | 
         SchemaError: The database is newer than this program.
         StoreUnavailable: It can not be reached or written.
     """
-    backend = make_backend(url, replace(options or StoreOptions(), create=False), create=True)
+    backend = make_backend(url, replace(options or StoreOptions(), create=True))
     try:
         return await backend.open(upgrade)
     finally:

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DAY = 86_400_000_000
-"""Microseconds."""
-
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}
 
 
