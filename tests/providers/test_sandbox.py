@@ -31,6 +31,11 @@ def test_delay() -> None:
     assert steps("delay:0.5", 1) == [ScriptedRequest(str(ID), "ok", 0.5)]
 
 
+def test_hang() -> None:
+    """A hanging call is answered when the channel's timeout is over."""
+    assert steps("hang", 1) == [ScriptedRequest(str(ID), "hang", 15.0)]
+
+
 @pytest.mark.parametrize(
     "script",
     [

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringonce.errors import ConfigError, InputError
-from ringonce.provider import InDoubt, MailRequest
+from ringonce.provider import Fault, InDoubt, MailRequest, NoAnswer, OutcomeClass
 from ringonce.providers.smtp import Smtp, SmtpOptions, mailbox
 from ringonce.registry import build
 from tests.providers.samples import ID, address, content, context, message
@@ -97,6 +97,7 @@ def test_secrets_do_not_show() -> None:
     assert re.fullmatch(r"smtp:mail\.example\.com:587#[0-9a-f]{8}", provider.account)
     for text in (provider.account, repr(provider.options), repr(request)):
         assert "hunter2" not in text
+        assert "bob" not in text
     assert smtp().account == "smtp:mail.example.com:587"
 
 
@@ -280,6 +281,28 @@ def test_long_title() -> None:
     """A title that no header should hold is refused."""
     with pytest.raises(InputError):
         smtp().check(content(title="x" * 901))
+
+
+def test_exact_headers() -> None:
+    """The mail has exactly the headers that we write, each once."""
+    _, read = mail(smtp(from_name="Shop", reply_to="help@shop.example"), title="t", html="<p>h</p>")
+    assert sorted(read.keys()) == sorted(
+        "Date Message-ID From Reply-To To Subject Auto-Submitted MIME-Version Content-Type".split()
+    )
+
+
+@pytest.mark.parametrize("stage", ["CONNECT", "EHLO", "AUTH", "MAIL", "RCPT"])
+def test_broken_before_data(stage: str) -> None:
+    """Before the message is handed over nothing can have been accepted, whatever was already written."""
+    outcome = Smtp.outcome(NoAnswer(Fault.READ_TIMEOUT, sent=True, stage=stage), context())
+    assert (outcome.cls, outcome.ambiguous) == (OutcomeClass.TRANSIENT, False)
+
+
+@pytest.mark.parametrize(("sent", "ambiguous"), [(True, True), (False, False)])
+def test_broken_within_data(sent: bool, ambiguous: bool) -> None:
+    """Within the message it is the wire that knows whether its end was written."""
+    outcome = Smtp.outcome(NoAnswer(Fault.WRITE_RESET, sent=sent, stage="DATA_BODY"), context())
+    assert outcome.ambiguous is ambiguous
 
 
 def test_refused_content() -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
-from ringonce.provider import HttpRequest, InDoubt
+from ringonce.provider import HttpAnswer, HttpRequest, InDoubt
 from ringonce.providers.telegram import Telegram, TelegramOptions
 from tests.providers.samples import address, content, context, message
 
@@ -63,7 +63,7 @@ def test_account() -> None:
     assert bot().account == "telegram:123456"
     assert bot(token="SECRET").account.startswith("telegram:")
     assert "SECRET" not in bot(token="SECRET").account
-    assert "ABC-DEF" not in repr(bot().options)
+    assert "ABC-DEF" not in repr(bot().options) + repr(call())
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,15 @@ def test_refused_content() -> None:
             bot().check(said)
         assert error.value.field == field
         assert error.value.mend
+
+
+def test_own_words() -> None:
+    """The description is kept as the provider's own word; without one it is the status."""
+    for code in (400, 401):
+        told = {"ok": False, "error_code": code, "description": "Something: else"}
+        answer = HttpAnswer(code, {}, json.dumps(told).encode())
+        assert Telegram.outcome(answer, context()).provider_code == "Something: else"
+    assert Telegram.outcome(HttpAnswer(502, {}, b"<html>"), context()).provider_code == "502"
 
 
 def test_declarations() -> None:

@@ -9,7 +9,6 @@ from ringonce.provider import (
     Address,
     ConfigError,
     Context,
-    Fault,
     Features,
     InDoubt,
     Message,
@@ -47,7 +46,6 @@ RULES: tuple[Rule, ...] = (
     Rule("sandbox.payload", OutcomeClass.INVALID_PAYLOAD, _SCRIPT, step="payload"),
     Rule("sandbox.timeout", OutcomeClass.TRANSIENT, _SCRIPT, step="timeout", ambiguous=True),
     Rule("sandbox.hang", OutcomeClass.TRANSIENT, _SCRIPT, step="hang", ambiguous=True),
-    Rule("sandbox.certificate", OutcomeClass.AUTH, _SCRIPT, fault=(Fault.TLS_CERT_INVALID,), scope="channel"),
 )
 
 _NUMBER = r"[0-9]{1,6}(?:\.[0-9]{1,6})?"
@@ -103,4 +101,6 @@ class Sandbox(Provider):
         word, _, seconds = step.partition(":")
         if word == "delay":
             return ScriptedRequest(message.reference, "ok", float(seconds))
+        if word == "hang":
+            return ScriptedRequest(message.reference, step, context.timeout)
         return ScriptedRequest(message.reference, step)

@@ -40,7 +40,6 @@ _POLICY = "policy: the endpoint refuses us; others are not concerned"
 _T = OutcomeClass.TRANSIENT
 
 RULES: tuple[Rule, ...] = (
-    Rule("webhook.accepted", OutcomeClass.ACCEPTED, _SPEC, status=range(200, 300)),
     Rule(
         "webhook.gone",
         OutcomeClass.INVALID_RECIPIENT,
