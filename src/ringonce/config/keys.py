@@ -79,7 +79,6 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
     ),
     "security": (
         SecurityConfig,
-        SqliteModule,
         (
             Key(
                 "allow_private_networks",
