@@ -10,7 +10,7 @@ import pytest
 from ringonce.core.explain import Line, explain, iso, story
 from ringonce.model.notification import Content, State, Status
 from ringonce.model.policy import Budgets, InDoubt
-from ringonce.model.record import AttemptRow, Due, LaneState, Lease, Life, Row, TimelineEntry
+from ringonce.model.records import AttemptRow, Due, LaneState, Lease, Life, Row, TimelineEntry
 from ringonce.model.transition import Cancel, Enqueued, Expire, LateAnswer, LeaseLost, Retry
 from tests.core.lives import DOWN, GONE, LIMITED, NOW, OK, PLAIN, S, answered, begun, ready, take
 

@@ -8,7 +8,7 @@ from ringonce.core.plan import Outline, Skipped, content_key, outline
 from ringonce.model.event import Event
 from ringonce.model.notification import Address
 from ringonce.model.policy import Channel
-from ringonce.model.record import RecipientFacts
+from ringonce.model.records import RecipientFacts
 from ringonce.model.transition import Enqueued
 
 NOW = 1_000
