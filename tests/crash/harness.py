@@ -289,7 +289,8 @@ class Site:
     def verdict(self, count: int, *, drained: bool = True) -> "Verdict":
         """Judge the run by the promise. ``count``: how many were accepted."""
         lives, calls = self.lives(count), self.calls()
-        doubted = {n for n, life in lives.items() if any(a.rule == "lease lost" for a in life.attempts)}
+        # A late answer takes the place of a doubt.
+        doubted = {n for n, life in lives.items() if any(a.late for a in life.attempts)}
         doubted |= {n for n, life in lives.items() if any(a.outcome == "unknown" for a in life.attempts)}
         lost = [
             n
