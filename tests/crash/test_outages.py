@@ -8,10 +8,11 @@ import pytest
 
 from ringonce.store.sqlite import load_module
 from tests.crash.conftest import Url
-from tests.crash.harness import Process, Site, eventually, site
+from tests.crash.harness import Process, Site, site
 from tests.servers.postgres import PostgresServer, private_server
 
 COUNT = 24
+STAGGERED = ("delay:seconds=1.2,every=3", "delay:seconds=0.3")
 WAYS = ("telegram-assume_sent", "smtp-resend")
 
 
@@ -38,11 +39,11 @@ def _away(server: PostgresServer, how: str) -> None:
 def test_postgresql_goes_away_before_the_result(tmp_path: Path, how: str) -> None:
     """The server dies between the provider's yes and the commit, and comes back: the result is written then."""
     with private_server() as server, site(
-        tmp_path, server.database.url("asyncpg"), "delay:seconds=0.5", ways=WAYS, lease="20s"
+        tmp_path, server.database.url("asyncpg"), *STAGGERED, ways=WAYS, lease="20s"
     ) as place:
         place.send(COUNT)
         worker = place.worker()
-        eventually(lambda: place.leased() > 0, "calls in flight")
+        place.received(2)  # and others are under way
         _away(server, how)
         place.received(1)  # accepted, and there is no database to write it to
         worker.said("store_unavailable")
