@@ -146,7 +146,7 @@ class Way:
 
 def numbered(address: str) -> int:
     """The number that an address of the ledger stands for."""
-    return int(address) - 1000 if address.isdigit() else int(address.split("@")[0].lstrip("/n"))
+    return int(address) - 1000 if address.isdigit() else int(address.partition("@")[0].lstrip("/n"))
 
 
 @dataclass(slots=True)
@@ -186,7 +186,12 @@ class Site:
     def ring(self, *arguments: str) -> Any:
         """Run one command to its end; its JSON, if it was asked for any. A failure is the test's."""
         done = subprocess.run(
-            self._command(*arguments), cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+            self._command(*arguments),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
         )
         assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return json.loads(done.stdout) if "--json" in arguments else done.stdout
@@ -361,7 +366,7 @@ def stand_in(provider: str, script: Plan, ledger: Ledger) -> Vendor:
 
 def dice(seed: int) -> random.Random:
     """The chance of a run, printed so that it can be had again."""
-    print(f"seed {seed}")
+    print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     return random.Random(seed)
 
 

@@ -38,9 +38,10 @@ def _away(server: PostgresServer, how: str) -> None:
 @pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.slow)])
 def test_postgresql_goes_away_before_the_result(tmp_path: Path, how: str) -> None:
     """The server dies between the provider's yes and the commit, and comes back: the result is written then."""
-    with private_server() as server, site(
-        tmp_path, server.database.url("asyncpg"), *STAGGERED, ways=WAYS, lease="20s"
-    ) as place:
+    with (
+        private_server() as server,
+        site(tmp_path, server.database.url("asyncpg"), *STAGGERED, ways=WAYS, lease="20s") as place,
+    ):
         place.send(COUNT)
         worker = place.worker()
         place.received(2)  # and others are under way
