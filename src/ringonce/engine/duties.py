@@ -21,6 +21,7 @@ RESCUE_BATCH = 100
 EXPAND_CHUNK = 100
 EXPAND_IDLE = 1.0
 SWEEP_EVERY = 1.0
+LONGEST_TERM = 10_000_000
 
 
 class Duties:
@@ -54,9 +55,9 @@ class Duties:
         """One cycle: as the single owner of the retry lease, release what is due; count what waits."""
         engine, settings = self._engine, self._engine.settings
         engine.channels.apply(await engine.store.overrides())
-        term = await engine.store.take_lease(
-            RETRY_LEASE, self._shared.owner, max(3 * settings.cycle, 10_000_000)
-        )
+        # A holder that died blocks the retries for as long as this, so it is no longer than what it sent may take.
+        ttl = max(3 * settings.cycle, min(LONGEST_TERM, self._lease))
+        term = await engine.store.take_lease(RETRY_LEASE, self._shared.owner, ttl)
         if term is not None:
             while await engine.store.arm(term, self._shared.owner, limit=ARM_BATCH) >= ARM_BATCH:
                 pass
