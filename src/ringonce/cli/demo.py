@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import secrets
 import signal
 import subprocess
@@ -115,6 +114,7 @@ class Outcome:
 
     def json(self) -> dict[str, object]:
         """The once report first, then the verdict."""
+        from ringonce.cli.demo_view import interesting
         from ringonce.vendors.scenario import SETTINGS
 
         return {
@@ -147,6 +147,7 @@ class Outcome:
             "calls_under_way_at_the_kill": self.under_way,
             "settings": {name: value for name, value, _ in SETTINGS},
             "seed": self.seed,
+            "explore": dict(interesting(self.notifications)),
             "config": str(self.config),
             "seconds": round(self.seconds, 1),
         }
@@ -176,7 +177,7 @@ class Killer:
 
     def __init__(self, after: int) -> None:
         """``after``: the number of the request, over all servers."""
-        self.after = after
+        self._after = after
         self.worker: subprocess.Popen[bytes] | None = None
         self.killed = threading.Event()
         self._seen = 0
@@ -186,7 +187,7 @@ class Killer:
         """A server has received something."""
         with self._lock:
             self._seen += 1
-            if self._seen == self.after and self.worker is not None:
+            if self._seen == self._after and self.worker is not None:
                 self.worker.kill()
                 self.killed.set()
 
@@ -205,7 +206,7 @@ async def _play(notifications: int, seed: int, folder: Path, view: View) -> Outc
             async with Ringonce(load(config, environ={})) as ringonce:
                 play = _Play(scenario, ringonce, config, view)
                 await play.accept()
-                under_way = await play.kill(random.Random(seed))
+                under_way = await play.kill(scenario.kill_at)
                 await play.drain()
                 return await play.verdict(seed, under_way, began)
         finally:
@@ -235,25 +236,24 @@ class _Play:
             await self._look()
         again = len(self._scenario.repeated)
         self._view.step(
-            f"accepted {progress.handed:,} notifications of {progress.events:,} events; "
-            f"{again} events came twice, {progress.refused} refused"
+            f"accepted {progress.handed:,} notifications "
+            f"({progress.events:,} events; {again} given twice, {progress.refused} refused)"
         )
 
-    async def kill(self, chosen: random.Random) -> int:
-        """Start a worker and kill it in the middle; the calls that were under way."""
-        killer = Killer(int(self._scenario.notifications * chosen.uniform(0.35, 0.6)))
+    async def kill(self, after: int) -> int:
+        """Start a worker and kill it within the request of that number; the calls that were under way."""
+        killer = Killer(after)
         for way in self._scenario.ways:
             way.server.ledger.listen(killer)
         with self._worker(killer) as worker:
             self._view.step(f"worker {worker.pid} started")
             await self._until_ended(worker)
         if not killer.killed.is_set():
-            raise self._unexpected(f"the worker ended before request {killer.after}")
+            raise self._unexpected(f"the worker ended before request {after}")
         rows = await self._rows()
         under_way = sum(row.lease is not None and row.lease.started_at is not None for row in rows)
         self._view.step(
-            f"worker {worker.pid} killed (SIGKILL) within request {killer.after}; "
-            f"{under_way} calls have no answer",
+            f"worker {worker.pid} killed (SIGKILL) in request {after}, {under_way} calls unanswered",
             "✗",
         )
         return under_way
@@ -261,7 +261,7 @@ class _Play:
     async def drain(self) -> None:
         """Start another worker and let it do the rest."""
         with self._worker() as worker:
-            self._view.step(f"worker {worker.pid} started; it goes on where the other was")
+            self._view.step(f"worker {worker.pid} started, it goes on")
             await self._until_ended(worker)
         if worker.returncode:
             raise self._unexpected(f"the worker ended with {worker.returncode}")
@@ -299,13 +299,16 @@ class _Play:
     def _worker(self, killer: Killer | None = None) -> Iterator[subprocess.Popen[bytes]]:
         """A worker process. It drains, so that it would end by itself even if nobody were left to stop it."""
         command = [sys.executable, "-m", "ringonce", "--config", str(self._config), "worker", "--drain"]
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("RINGONCE_")
-        }
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGONCE_")}
         with self._log.open("ab") as log:
             # In a session of its own: Ctrl-C is for us, and we end the worker.
             worker = subprocess.Popen(  # noqa: S603 - our own command line
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
             )
         try:
             if killer is not None:

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from ringonce.cli.demo import Outcome, Progress
     from ringonce.vendors.scenario import Scenario, Way
-    from ringonce.vendors.verdict import Count
+    from ringonce.vendors.verdict import Count, Told
 
 WIDTH = 80
 EVERY = 2.0
 """Seconds between two plain lines of numbers."""
 COLOURS = {"✓": "green", "✗": "red", "·": "blue"}
 SAID = {
-    "NTF_PROVIDER_INVALID_RECIPIENT": "unknown",
-    "NTF_PROVIDER_BLOCKED": "blocked",
+    "NTF_PROVIDER_INVALID_RECIPIENT": "recipient unknown",
+    "NTF_PROVIDER_BLOCKED": "blocked by them",
     "NTF_PROVIDER_TRANSIENT": "retries used up",
     "NTF_PROVIDER_RATE_LIMITED": "retries used up",
 }
@@ -113,7 +113,7 @@ class Screen:
         self._ways, self._total = scenario.ways, scenario.notifications
         self._console.print(Text(title(scenario, seed), "bold"))
         for way in scenario.ways:
-            line = Text(f"  {way.title:<18}", "cyan")
+            line = Text(f"  {way.title:<19}", "cyan")
             line.append("; ".join(way.faults), "default")
             self._console.print(line, no_wrap=True, overflow="ellipsis")
         self._console.print(Text(f"  {low()}", "dim"))
@@ -128,24 +128,24 @@ class Screen:
 
     def update(self, progress: Progress) -> None:
         """Draw the numbers anew."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-        table.add_column("ringonce says", min_width=13)
+        table = _table()
+        table.add_column("", min_width=8)
         for name, style in (("sent", "green"), ("failed", "red"), ("in doubt", "magenta"), ("waiting", "")):
-            table.add_column(name, justify="right", style=style)
-        table.add_column("the servers got", justify="right", min_width=15)
-        for name in ("messages", "refusals"):
+            table.add_column(name, justify="right", style=style, min_width=7)
+        table.add_column("│", style="dim")
+        for name in ("requests", "messages", "refused"):
             table.add_column(name, justify="right")
         for way in self._ways:
-            requests, taken, refused = server_numbers(progress, way.channel)
-            cells = (*numbers(progress, way.channel), f"{requests} requests", taken, refused)
-            table.add_row(way.channel, *map(str, cells))
+            told, received = numbers(progress, way.channel), server_numbers(progress, way.channel)
+            table.add_row(Text(way.channel, "bold"), *map(str, told), "│", *map(str, received))
         ended = progress.ended if progress.handed >= self._total else 0
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             ProgressBar(total=self._total, completed=ended, width=48),
             f"{ended:,} of {self._total:,} have come to their end",
         )
-        self._live.update(Group(table, bar), refresh=True)
+        head = Text(f"\n{'':10}{'ringonce says':^35}    {'the servers received':^27}", "bold cyan")
+        self._live.update(Group(head, table, bar), refresh=True)
 
     def end(self) -> None:
         """Take the numbers away; the report follows."""
@@ -156,10 +156,17 @@ class Screen:
         show(self._console, outcome)
 
 
+def _table(*, footer: bool = False) -> Table:
+    """An airy table that fits: two columns between its columns."""
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold", show_footer=footer)
+
+
 def title(scenario: Scenario, seed: int) -> str:
     """The first line."""
     people = f"{scenario.recipients} people"
-    return f"ringonce demo: {scenario.notifications:,} notifications for {people}, three flaky servers, seed {seed}"
+    return (
+        f"ringonce demo: {scenario.notifications:,} notifications for {people}, 3 flaky servers, seed {seed}"
+    )
 
 
 def low() -> str:
@@ -180,7 +187,8 @@ def show(console: Console, outcome: Outcome) -> None:
         mark = "✓" if check.ok else "✗"
         line = Text(f"{mark} ", COLOURS[mark])
         line.append(check.name, "default" if check.ok else "bold red")
-        line.append(f": {check.detail}", "dim" if check.ok else "default")
+        if check.detail:
+            line.append(f": {check.detail}", "dim" if check.ok else "default")
         console.print(line)
     console.print()
     if outcome.judgement.ok:
@@ -192,36 +200,35 @@ def show(console: Console, outcome: Outcome) -> None:
 
 def compared(outcome: Outcome) -> Table:
     """The table: ringonce says / the servers received."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_footer=True)
+    table = _table(footer=True)
     judgement, report = outcome.judgement, outcome.report
     total = sum(count.accepted for count in judgement.channels.values())
     arrived = sum(
         count.answered_arrived + count.assumed_arrived + count.failed_arrived
         for count in judgement.channels.values()
     )
-    table.add_column("channel", "", min_width=8)
-    table.add_column("the once report", "of all accepted, the server took")
+    again = sum(count.repeats_arrived for count in judgement.channels.values())
+    table.add_column("channel", "in all", no_wrap=True)
+    table.add_column("", "accepted; messages received", no_wrap=True)
     table.add_column("ringonce says", f"{total:,}", justify="right", no_wrap=True)
-    table.add_column("the servers received", f"{arrived:,}", justify="right", no_wrap=True)
+    table.add_column("the servers received", f"{arrived:,} + {again} again", justify="right", no_wrap=True)
     for way in outcome.scenario.ways:
         first = True
         for what, says, received, style in _rows(way, judgement.channels[way.channel]):
-            table.add_row(Text(way.channel if first else "", "bold"), Text(what, style), str(says), str(received))
+            table.add_row(
+                Text(way.channel if first else "", "bold"), Text(what, style), str(says), str(received)
+            )
             first = False
-        table.add_section()
-    table.add_row(
-        "", "events handed over again, refused", str(report["duplicates_refused"]), "0", end_section=True
-    )
+    table.add_row("", "events given twice, refused", str(report["duplicates_refused"]), "0")
     return table
 
 
 def _rows(way: Way, count: Count) -> Iterable[tuple[str, int, int, str]]:
-    yield "sent, the server said yes", count.answered, count.answered_arrived, "default"
+    yield "sent: it said yes", count.answered, count.answered_arrived, "default"
     if way.in_doubt == "assume_sent":
-        yield "sent, assumed: no answer came", count.assumed, count.assumed_arrived, "magenta"
+        yield "assumed sent: no answer", count.assumed, count.assumed_arrived, "magenta"
     else:
-        again = f"called again in doubt ({way.repeat})"
-        yield again, count.repeats, count.repeats_arrived, "magenta"
+        yield f"called again: {way.repeat}", count.repeats, count.repeats_arrived, "magenta"
     if count.failed:
         reasons = sorted({SAID.get(code, code) for code in count.codes})
         yield f"failed: {', '.join(reasons)}", count.failed, count.failed_arrived, "red"
@@ -235,7 +242,7 @@ def explore(console: Console, outcome: Outcome) -> None:
     console.print()
     console.print(Text("Look for yourself (the folder stays until you delete it):", "bold"))
     lines = [(f"export RINGONCE_CONFIG={shlex.quote(str(outcome.config))}", "")]
-    lines += [(f"{command} explain {id_}", f"# {why}") for why, id_ in interesting(outcome)]
+    lines += [(f"{command} explain {id_}", f"# {why}") for why, id_ in interesting(outcome.notifications)]
     lines += [(f"{command} report --by channel", ""), (f"{command} failures list", "")]
     for line, why in lines:
         if why:
@@ -243,20 +250,22 @@ def explore(console: Console, outcome: Outcome) -> None:
         console.print(Text(f"  {line}", "cyan"), soft_wrap=True)
 
 
-def interesting(outcome: Outcome) -> list[tuple[str, str]]:
+def interesting(notifications: Iterable[Told]) -> list[tuple[str, str]]:
     """One notification of each kind: (why it is interesting, id)."""
     kinds: dict[str, str] = {}
-    for item in sorted(outcome.notifications, key=lambda told: -told.calls):
+    for item in sorted(notifications, key=lambda told: (told.status == "failed", -told.calls)):
         if item.assumed:
-            kind = "assumed sent after the kill" if item.lost_calls else "assumed sent: no answer came"
+            kind = (
+                f"assumed sent: {'the worker was killed' if item.lost_calls else 'the server did not answer'}"
+            )
         elif item.status == "failed":
             kind = f"failed: {SAID.get(item.code, item.code)}"
         elif item.lost_calls:
-            kind = "under way at the kill, called again"
-        elif item.calls > 1 and not item.doubts:
-            kind = f"refused, retried, sent by call {item.calls}"
-            if any(known.startswith("refused, retried") for known in kinds):
-                continue
+            kind = "called again, since the worker was killed"
+        elif item.unanswered:
+            kind = "called again, since the server did not answer"
+        elif item.calls > 1:
+            kind = "refused for now, called again"
         else:
             continue
         kinds.setdefault(kind, item.id)

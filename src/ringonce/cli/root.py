@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from ringonce.cli import channels, classify_command, database, demo, failures, policy, read, recipients, send, work
+from ringonce.cli import (
+    channels,
+    classify_command,
+    database,
+    demo,
+    failures,
+    policy,
+    read,
+    recipients,
+    send,
+    work,
+)
 from ringonce.cli.session import FAILED, NOT_FOUND, OK, USAGE, config_file
 from ringonce.errors import ConfigError, InputError, NotFoundError, RingonceError
 

@@ -12,7 +12,7 @@ import json
 import random
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ringonce.vendors.ledger import Ledger
 from ringonce.vendors.script import Fault, Plan, Rule
@@ -36,7 +36,7 @@ LATENCY = 0.02
 DOMAIN = "shop.example"
 TOKEN = "4815162342:demo"  # noqa: S105 - nobody but the stand-in knows it
 FIRST_CHAT = 4_800_000
-ROUNDS = (
+ROUNDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("order.shipped", "Your order {n} is on its way", ("email", "hook", "telegram")),
     ("invoice.ready", "The invoice of order {n} is ready", ("email", "hook")),
 )
@@ -74,7 +74,8 @@ class Scenario:
 
     Args:
         notifications: how many.
-        seed: chooses who is unknown or has blocked the bot, and when which server fails.
+        seed: chooses who is unknown or has blocked the bot, when which server fails, and ``kill_at``, the number
+            of the request in which the worker is to be killed.
         folder: where each server writes its ledger; None: nowhere.
     """
 
@@ -88,6 +89,7 @@ class Scenario:
         self._hooks = ""
         self._plan_events()
         self.repeated = chosen.sample(self.events, max(1, len(self.events) // 10))
+        self.kill_at = int(notifications * chosen.uniform(0.35, 0.6))
         people = chosen.sample(range(self.recipients), self.recipients)
         few = max(1, self.recipients // 50)
         self.ways = (
@@ -180,9 +182,7 @@ class Scenario:
 
     # --- the servers and what goes wrong with them ---
 
-    def _mail(
-        self, chosen: random.Random, unknown: list[int], grey: list[int], folder: Path | None
-    ) -> Way:
+    def _mail(self, chosen: random.Random, unknown: list[int], grey: list[int], folder: Path | None) -> Way:
         draw = _Draw(chosen, self.counts["email"])
         rules = (
             draw.some(Fault("accept_then_reset"), 100),
@@ -201,15 +201,14 @@ class Scenario:
             server=server,
             provider=f'provider = "smtp"\nurl = "smtp://127.0.0.1:{{port}}?tls=none"\nfrom = "hello@{DOMAIN}"\n',
             in_doubt="resend",
-            repeat="folded by Message-ID",
+            repeat="same Message-ID",
             refusal="user unknown",
             refused=nobody,
             reference=lambda row: f"{row.id}@{DOMAIN}",
             faults=(
-                f"greylists {len(grey)} mailboxes",
-                f"does not know {len(unknown)}",
-                "answers 451",
-                "resets before and after it took a mail",
+                f"greylists {len(grey)}, knows {len(unknown)} not",
+                "451",
+                "resets before and after",
             ),
         )
 
@@ -232,14 +231,14 @@ class Scenario:
             server=WebhookReceiver([secret], **_common(rules, chosen, folder, "hook")),
             provider=f'provider = "webhook"\nsecret = "{secret}"\n',
             in_doubt="resend",
-            repeat="ignored by webhook-id",
+            repeat="ignored there",
             refusal="",
             refused=frozenset(),
             reference=lambda row: str(row.id),
             faults=(
-                f"answers 503 to {len(burst.numbers or ())} in a row",
-                "429 with Retry-After",
-                "takes a call and answers never",
+                f"{len(burst.numbers or ())} times 503 in a row",
+                "429",
+                "takes, never answers",
                 "resets",
             ),
         )
@@ -272,9 +271,9 @@ class Scenario:
             refused=gone,
             reference=lambda row: f"{row.event_id}/{row.address.value if row.address else ''}",
             faults=(
-                f"{len(blocked)} people blocked the bot",
-                "answers 429 with Retry-After, 502",
-                "takes a call and answers never",
+                f"{len(blocked)} blocked the bot",
+                "429, 502",
+                "takes, never answers",
                 "resets",
             ),
         )
@@ -312,7 +311,7 @@ def chat(who: int) -> str:
 
 def _common(
     rules: Sequence[Rule], chosen: random.Random, folder: Path | None, name: str
-) -> dict[str, object]:
+) -> dict[str, Any]:
     takes_its_time = Rule(Fault("delay", seconds=LATENCY))
     return {
         "plan": Plan((*rules, takes_its_time), chosen.randrange(2**32)),

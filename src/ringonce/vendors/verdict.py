@@ -165,31 +165,30 @@ def judge(
         reference for name, seen in arrivals.items() for reference in seen if (name, reference) not in known
     ]
     waiting = [item.id for item in notifications if not item.final]
+    assumed = sum(count.assumed for count in channels.values())
     missing = sum(count.assumed - count.assumed_arrived for count in channels.values())
     again = sum(count.repeats_arrived for count in channels.values())
     killed = {name: count.lost_calls for name, count in channels.items()}
     checks = (
         _listed(
-            "nothing is lost outside the named doubt",
-            lost,
-            f"{missing} never came, each of them named as assumed" if missing else "all came",
+            "nothing is lost outside the named doubt", lost, _of(missing, assumed, "assumed", "never came")
         ),
-        _listed("nothing comes twice under assume_sent", twice, "0 did"),
-        _listed("nothing comes twice outside the doubt under resend", outside, f"{again} did, all in doubt"),
+        _listed("assume_sent: nothing came twice", twice),
+        _listed("resend: nothing came twice outside the doubt", outside, f"{again} did, all in doubt"),
         Check(
-            "doubts of a kill are at most concurrency per channel",
+            f"doubts of {kills} kill{'s' * (kills != 1)} <= concurrency",
             all(count <= promises[name].concurrency * kills for name, count in killed.items()),
             ", ".join(
-                f"{name} {count} of {promises[name].concurrency * kills}" for name, count in killed.items()
+                f"{name} {count}/{promises[name].concurrency * kills}" for name, count in killed.items()
             ),
         ),
-        _listed("nothing came that ringonce calls not sent", denied, "0 did"),
-        _listed("nothing came that was never accepted", strangers, "0 did"),
-        _listed("everything has come to its end", waiting, f"{len(notifications)} notifications"),
+        _listed("nothing came that is said not to be sent", denied),
+        _listed("nothing came that was not accepted", strangers),
+        _listed("everything has come to its end", waiting),
         Check(
-            "events handed over twice are refused once",
+            "what was handed over twice was refused once",
             report["duplicates_refused"] == refused,
-            f"{report['duplicates_refused']} of {refused}",
+            f"{report['duplicates_refused']} of {refused} events",
         ),
         _adds_up(report, notifications, channels, accepted),
     )
@@ -215,7 +214,11 @@ def _add(count: Count, item: Told, came: int) -> None:
         count.others += 1
 
 
-def _listed(name: str, wrong: Sequence[str], right: str) -> Check:
+def _of(part: int, whole: int, what: str, did: str) -> str:
+    return f"{part} of {whole} {what} {did}" if whole else ""
+
+
+def _listed(name: str, wrong: Sequence[str], right: str = "") -> Check:
     more = "" if len(wrong) <= SHOWN else f" and {len(wrong) - SHOWN} more"
     return Check(name, not wrong, f"{', '.join(wrong[:SHOWN])}{more}" if wrong else right)
 
@@ -244,4 +247,6 @@ def _adds_up(
     ]
     detail = f"{accepted} = {says['sent']} sent + {says['failed']} failed"
     rest = accepted - says["sent"] - says["failed"]
-    return Check("the once report adds up", not wrong, "; ".join(wrong) or detail + (f" + {rest}" * bool(rest)))
+    return Check(
+        "the once report adds up", not wrong, "; ".join(wrong) or detail + (f" + {rest}" * bool(rest))
+    )
