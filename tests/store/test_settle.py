@@ -1,16 +1,18 @@
 """Settle: what a batch of changes leaves behind, and what it must not touch."""
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
 from ringonce.errors import IllegalTransition
 from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import Status
-from ringonce.model.outcome import Outcome, OutcomeClass
+from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import InDoubt
 from ringonce.model.transition import Cancel, Enqueued, LateAnswer, Note, Resolve, Retry, Verdict
-from ringonce.ports import Change, LanePause, Row, Write
+from ringonce.ports import AttemptRow, Change, LanePause, Row, Write
+from ringonce.store.rows import attempt_values
 from tests.store.kit import ACCEPTED, LEASE, NOBODY, SECOND, SILENCE, UNREACHABLE, World
 
 
@@ -230,9 +232,7 @@ async def test_an_address_that_moved(world: World) -> None:
     """The provider names a new form: it is registered, and this and every waiting notification goes there."""
     id_ = await world.one(channel="telegram", address="-1")
     sibling = await world.one("e-2", channel="telegram", address="-1", recipient="r-e-1")
-    moved = Outcome(
-        OutcomeClass.INVALID_RECIPIENT, "NTF_PROVIDER_INVALID_RECIPIENT", drop_address=True, re_address="-100"
-    )
+    moved = replace(NOBODY, re_address="-100")
     settled = await world.send(moved, lane="telegram")
     assert settled.write.due is not None
     claimed = (await world.claim(lane="telegram")).rows
@@ -246,9 +246,7 @@ async def test_rate_limit_of_a_channel_pauses_its_lane(world: World) -> None:
     """A limit whose scope is the channel stops the lane in the same transaction."""
     await world.one("e-1")
     await world.one("e-2")
-    limited = Outcome(
-        OutcomeClass.RATE_LIMITED, "NTF_PROVIDER_RATE_LIMITED", retry_after_s=30, scope="channel"
-    )
+    limited = Outcome(OutcomeClass.RATE_LIMITED, Code.RATE_LIMITED, retry_after_s=30, scope="channel")
     await world.send(limited)
     (lane,) = await world.store.lanes()
     assert lane.lane == "email"
@@ -299,7 +297,7 @@ async def test_nothing_open_is_left_without_due_work(world: World) -> None:
 async def test_bad_text_in_an_answer(world: World) -> None:
     """U+0000 and lone surrogates from a provider are replaced, in every text of the row."""
     id_ = await world.one()
-    outcome = Outcome(OutcomeClass.INVALID_PAYLOAD, "NTF_PROVIDER_INVALID_PAYLOAD", "a\x00", text="b\udfff\x00")
+    outcome = Outcome(OutcomeClass.INVALID_PAYLOAD, Code.INVALID_PAYLOAD, "a\x00", text="b\udfff\x00")
     claimed = await world.begin()
     await world.settle(world.answer(claimed, outcome, answer="\x00{\ud800", provider_code="\x00"))
     life = await world.life(id_)
@@ -308,19 +306,28 @@ async def test_bad_text_in_an_answer(world: World) -> None:
 
 
 async def test_a_row_the_database_refuses_does_not_harm_its_neighbours(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """When values are refused, rows are settled one by one; the bad one keeps its verdict without the answer."""
-    monkeypatch.setattr("ringonce.store.dialect.clean", lambda text: text)
-    bad, good = await world.one("e-1"), await world.one("e-2")
-    one, two = (await world.claim()).rows
-    await world.mark(one, two)
-    raw = "\x00\ud800"
-    settled = await world.settle(world.answer(one, answer=raw), world.answer(two, answer="fine"))
-    assert [s.write.state.status for s in settled] == [Status.SENT, Status.SENT]
-    answers = {id_: (await world.life(id_)).attempts[0].answer for id_ in (bad, good)}
-    if raw not in answers.values():
-        assert answers == {bad: "", good: "fine"}
+    monkeypatch.setattr("ringonce.store.settle.attempt_values", _poisonous)
+    bad, good, hopeless = [await world.one(f"e-{number}") for number in range(3)]
+    claimed = (await world.claim()).rows
+    await world.mark(*claimed)
+    texts = ["poison", "fine", "poison"]
+    changes = [world.answer(c, answer=text) for c, text in zip(claimed, texts, strict=True)]
+    changes[2] = replace(changes[2], attempt=replace(changes[2].attempt, account=None))
+    settled = await world.settle(*changes)
+    assert [s.write and s.write.state.status for s in settled] == [Status.SENT, Status.SENT, None]
+    answers = [[a.answer for a in (await world.life(id_)).attempts] for id_ in (bad, good, hopeless)]
+    assert answers == [[""], ["fine"], []]
+    assert (await world.life(hopeless)).row.lease is not None
+    assert "can not be stored" in caplog.text
+
+
+def _poisonous(id_: UUID, row: AttemptRow) -> tuple[object, ...]:
+    """As if the database did not take this raw answer: a null where none may be."""
+    values = attempt_values(id_, row)
+    return (*values[:4], None, *values[5:]) if row.answer == "poison" else values
 
 
 async def test_a_row_that_can_not_be_decided_does_not_harm_its_neighbours(
