@@ -59,7 +59,9 @@ KINDS = frozenset({"notification.dispatched"})
 def decode(body: bytes) -> Event:
     """An event from its stored body."""
     raw = json.loads(body)
-    people = (r | {"addresses": {c: tuple(v) for c, v in r["addresses"].items()}} for r in raw.pop("recipients"))
+    people = (
+        r | {"addresses": {c: tuple(v) for c, v in r["addresses"].items()}} for r in raw.pop("recipients")
+    )
     channels = raw.pop("channels")
     return Event(
         **raw,
@@ -185,7 +187,12 @@ class World:
         return await self.store.mark(owner, rows, now=self.now)
 
     def answer(
-        self, claimed: Claimed, outcome: Outcome = ACCEPTED, number: int = 1, owner: str = "w-1", **fields  # noqa: ANN003
+        self,
+        claimed: Claimed,
+        outcome: Outcome = ACCEPTED,
+        number: int = 1,
+        owner: str = "w-1",
+        **fields,  # noqa: ANN003
     ) -> Change:
         """The change that an answer makes."""
         unknown = outcome.ambiguous

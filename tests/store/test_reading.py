@@ -112,7 +112,10 @@ async def test_report(world: World) -> None:
     (total,) = await report()
     assert (total["accepted"], total["sent"], total["pending"]) == (3, 1, 1)
     assert total["failed"] == {"NTF_PROVIDER_INVALID_RECIPIENT": 1}
-    assert [(r["channel"], r["accepted"]) for r in await report(by=("channel",))] == [("email", 2), ("push", 1)]
+    assert [(r["channel"], r["accepted"]) for r in await report(by=("channel",))] == [
+        ("email", 2),
+        ("push", 1),
+    ]
     assert [r["tenant"] for r in await report(by=("tenant",))] == ["", "acme"]
     (day,) = await report(by=("day",))
     assert day["day"] == "2027-01-15"

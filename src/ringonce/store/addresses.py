@@ -99,7 +99,9 @@ class Addresses:
         m = self._many.c
         self._live = (
             sa.select(*COLUMNS)
-            .select_from(addresses.join(self._many.table, sa.and_(_a.tenant == m.tenant, _a.recipient == m.recipient)))
+            .select_from(
+                addresses.join(self._many.table, sa.and_(_a.tenant == m.tenant, _a.recipient == m.recipient))
+            )
             .where(_a.invalidated_at.is_(None))
             .order_by(_a.channel, _a.id)
         )
@@ -132,8 +134,10 @@ class Addresses:
     ) -> list[tuple[Address, int]]:
         if not items:
             return []
-        unique = {address_key(tenant, channel, value): (tenant, recipient, channel, value)
-                  for tenant, recipient, channel, value in items}
+        unique = {
+            address_key(tenant, channel, value): (tenant, recipient, channel, value)
+            for tenant, recipient, channel, value in items
+        }
         # In one order everywhere: two batches that share addresses wait for each other, never in a circle.
         values = [(key, *unique[key]) for key in sorted(unique)]
         found = connection.execute(statement, rows.bind(values) | {"b_now": now})

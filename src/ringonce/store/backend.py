@@ -90,7 +90,9 @@ def translate(error: BaseException, dialect: Dialect, where: str) -> Exception:
     if state in UNKNOWN_OBJECT:
         return SchemaError(f"{where}: {words}", mend=MIGRATE)
     if isinstance(error, OSError | TimeoutError):
-        return StoreUnavailable(f"{where} can not be reached: {words}", mend="is the server running, is the URL right?")
+        return StoreUnavailable(
+            f"{where} can not be reached: {words}", mend="is the server running, is the URL right?"
+        )
     if isinstance(error, sa.exc.DBAPIError):
         return _by_words(words, where) or _by_kind(error, words, where)
     if isinstance(error, RingonceError) or not isinstance(error, sa.exc.SQLAlchemyError):

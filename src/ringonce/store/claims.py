@@ -49,7 +49,9 @@ TURNS = (0, 0, 0, 1, 0, 0, 1, 0, 0, 2)
 
 def shares(limit: int, waiting: Sequence[int], turn: int) -> list[int]:
     """Divide ``limit`` over priorities of which ``waiting`` rows wait: weighted, never strict."""
-    taken = [min(count, limit * weight // sum(WEIGHTS)) for count, weight in zip(waiting, WEIGHTS, strict=True)]
+    taken = [
+        min(count, limit * weight // sum(WEIGHTS)) for count, weight in zip(waiting, WEIGHTS, strict=True)
+    ]
     first = TURNS[turn % len(TURNS)]
     order = [first, *(priority for priority in range(len(WEIGHTS)) if priority != first)]
     for priority in order:
@@ -64,7 +66,10 @@ class Claims:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         now, given, among = dialect.now, dialect.given, dialect.among
-        owner, until = sa.bindparam("b_owner", type_=sa.Text), now + sa.bindparam("b_lease", type_=sa.BigInteger)
+        owner, until = (
+            sa.bindparam("b_owner", type_=sa.Text),
+            now + sa.bindparam("b_lease", type_=sa.BigInteger),
+        )
         fence = sa.bindparam("b_fence", type_=sa.BigInteger)
 
         # A claim looks first, without a lock, how much waits per priority: an idle poll is this one statement.
@@ -82,14 +87,18 @@ class Claims:
             for priority in PRIORITIES.values()
         ]
         size = sa.bindparam("b_limit", type_=sa.BigInteger)
-        counts = [sa.select(sa.func.count()).select_from(s.limit(size).subquery()).scalar_subquery() for s in due]
+        counts = [
+            sa.select(sa.func.count()).select_from(s.limit(size).subquery()).scalar_subquery() for s in due
+        ]
         self._look = sa.select(now, paused, *counts)
         # NOT leased twice: the inner one takes rows that nobody holds, the outer one is evaluated again on the
         # row as locked.
         self._claim = (
             sa.update(dispatch)
             .where(
-                dialect.pick([s.limit(sa.bindparam(f"b_{i}", type_=sa.BigInteger)) for i, s in enumerate(due)]),
+                dialect.pick(
+                    [s.limit(sa.bindparam(f"b_{i}", type_=sa.BigInteger)) for i, s in enumerate(due)]
+                ),
                 FREE,
             )
             .values(leased=True, owner=owner, fence=fence, due_at=until)
@@ -113,7 +122,11 @@ class Claims:
         self._mark = (
             sa.update(dispatch)
             .where(
-                ours, _d.version == rows.c.version, _d.started_at.is_(None), _d.due_at > now, sa.not_(unwanted)
+                ours,
+                _d.version == rows.c.version,
+                _d.started_at.is_(None),
+                _d.due_at > now,
+                sa.not_(unwanted),
             )
             .values(started_at=now, attempt=_d.attempt + 1)
             .returning(_d.id, _d.attempt, _d.started_at)
@@ -129,7 +142,10 @@ class Claims:
         self._leases = leases_
         held = sa.and_(_d.id == leases_.c.id, _d.fence == leases_.c.fence, _d.owner == owner)
         self._undo = (
-            sa.update(dispatch).where(held, _d.started_at.is_not(None)).values(started_at=None).returning(_d.id)
+            sa.update(dispatch)
+            .where(held, _d.started_at.is_not(None))
+            .values(started_at=None)
+            .returning(_d.id)
         )
         at = sa.func.coalesce(sa.bindparam("b_due", type_=sa.BigInteger), now)
         self._release = (
@@ -143,7 +159,10 @@ class Claims:
         self._note = sa.insert(timeline).from_select(
             ["notification_id", "at", "kind", "detail"],
             sa.select(
-                notes.c.id, now, sa.bindparam("b_kind", type_=sa.Text), sa.bindparam("b_detail", type_=sa.Text)
+                notes.c.id,
+                now,
+                sa.bindparam("b_kind", type_=sa.Text),
+                sa.bindparam("b_detail", type_=sa.Text),
             ).where(sa.true()),
         )
         # Also a lease whose time is over: as long as nobody rescued the row, its owner is still the only one.
@@ -168,7 +187,14 @@ class Claims:
         )
 
     def claim(
-        self, connection: sa.Connection, lane: str, owner: str, limit: int, lease: int, turn: int, now: int | None
+        self,
+        connection: sa.Connection,
+        lane: str,
+        owner: str,
+        limit: int,
+        lease: int,
+        turn: int,
+        now: int | None,
     ) -> Batch:
         """Lease what is due."""
         looked = connection.execute(self._look, {"b_lane": lane, "b_limit": limit, "now": now}).one()
@@ -193,7 +219,9 @@ class Claims:
             changed = dead or generation != current
             claimed.append((dispatched, Claimed(row, make_content(content), changed, dispatched.purpose)))
         # The order of the claim is that of urgency; the join did not keep it.
-        claimed.sort(key=lambda pair: (pair[0].priority, pair[1].row.state.next_attempt_at or 0, pair[0].id.int))
+        claimed.sort(
+            key=lambda pair: (pair[0].priority, pair[1].row.state.next_attempt_at or 0, pair[0].id.int)
+        )
         return Batch(time, tuple(item for _, item in claimed))
 
     def _draw(self) -> sa.Executable:
@@ -216,7 +244,7 @@ class Claims:
         cancelled: dict[UUID, str] = {}
         if left:
             found = connection.execute(self._stopped, {"ids": self._dialect.listed(left), "b_owner": owner})
-            cancelled = {id_: subject for id_, subject in found}
+            cancelled = {row[0]: row[1] for row in found}
         return Marked(time, begun, cancelled)
 
     def undo(self, connection: sa.Connection, owner: str, rows: Sequence[tuple[UUID, int]]) -> int:

@@ -51,7 +51,9 @@ class GivenArrays:
     """``unnest(:a, :b) AS name(a, b)``."""
 
     def __init__(self, name: str, types: dict[str, Any]) -> None:
-        plain = {k: sa.Text if _is_text(t) else sa.LargeBinary if _is_digest(t) else t for k, t in types.items()}
+        plain = {
+            k: sa.Text if _is_text(t) else sa.LargeBinary if _is_digest(t) else t for k, t in types.items()
+        }
         arrays = [sa.bindparam(f"{name}_{k}", type_=postgresql.ARRAY(t)) for k, t in plain.items()]
         columns = [sa.column(k, t) for k, t in types.items()]
         self.table: FromClause = sa.func.unnest(*arrays).table_valued(*columns).render_derived(name=name)
@@ -59,9 +61,11 @@ class GivenArrays:
 
     @property
     def c(self) -> Any:
+        """Its columns."""
         return self.table.c
 
     def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """One array per column."""
         columns = zip(*rows, strict=True) if rows else [()] * len(self._keys)
         return {
             key: [None if v is None else clean(v) for v in values] if text else list(values)
@@ -73,7 +77,11 @@ class GivenJson:
     """``(SELECT json_extract(value, '$[0]') AS a, … FROM json_each(:name)) AS name``."""
 
     def __init__(self, name: str, types: dict[str, Any]) -> None:
-        items = sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued(sa.column("value")).alias(f"{name}_j")
+        items = (
+            sa.func.json_each(sa.bindparam(name, type_=sa.Text))
+            .table_valued(sa.column("value"))
+            .alias(f"{name}_j")
+        )
         picks = [
             sa.type_coerce(sa.func.json_extract(items.c.value, sa.literal_column(f"'$[{i}]'")), t).label(k)
             for i, (k, t) in enumerate(types.items())
@@ -83,9 +91,11 @@ class GivenJson:
 
     @property
     def c(self) -> Any:
+        """Its columns."""
         return self.table.c
 
     def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """One JSON text of all rows."""
         return {self._name: _json([[_plain(value) for value in row] for row in rows])}
 
 
@@ -129,12 +139,18 @@ class Dialect:
 
 
 def _among_array(column: Any, name: str) -> sa.ColumnElement[bool]:
-    item = sa.LargeBinary() if _is_digest(column.type) else sa.Text() if _is_text(column.type) else column.type
+    item = (
+        sa.LargeBinary() if _is_digest(column.type) else sa.Text() if _is_text(column.type) else column.type
+    )
     return sa.type_coerce(column, item) == sa.any_(sa.bindparam(name, type_=postgresql.ARRAY(item)))
 
 
 def _among_json(column: Any, name: str) -> sa.ColumnElement[bool]:
-    items = sa.func.json_each(sa.bindparam(name, type_=sa.Text)).table_valued(sa.column("value")).alias(f"{name}_j")
+    items = (
+        sa.func.json_each(sa.bindparam(name, type_=sa.Text))
+        .table_valued(sa.column("value"))
+        .alias(f"{name}_j")
+    )
     condition: sa.ColumnElement[bool] = column.in_(sa.select(sa.type_coerce(items.c.value, column.type)))
     return condition
 
@@ -144,10 +160,11 @@ def _pick_array(selects: Sequence[Any]) -> sa.ColumnElement[bool]:
         sa.func.array(s.with_for_update(skip_locked=True).scalar_subquery(), type_=postgresql.ARRAY(sa.Uuid))
         for s in selects
     ]
-    whole = arrays[0]
+    whole: Any = arrays[0]
     for more in arrays[1:]:
         whole = whole.op("||", return_type=postgresql.ARRAY(sa.Uuid))(more)
-    return dispatch.c.id == sa.any_(whole)
+    condition: sa.ColumnElement[bool] = dispatch.c.id == sa.any_(whole)
+    return condition
 
 
 def _pick_union(selects: Sequence[Any]) -> sa.ColumnElement[bool]:

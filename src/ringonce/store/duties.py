@@ -39,7 +39,9 @@ class Duties:
         ).returning(leases.c.term)
         # The row stays, so that terms never repeat.
         self._drop = (
-            sa.update(leases).where(leases.c.name == name, leases.c.holder == holder).values(holder="", expires_at=0)
+            sa.update(leases)
+            .where(leases.c.name == name, leases.c.holder == holder)
+            .values(holder="", expires_at=0)
         )
 
         rows = self._pauses = given("r", lane=sa.Text, until=sa.BigInteger, reason=sa.Text)
@@ -72,7 +74,9 @@ class Duties:
             .returning(lanes.c.lane)
         )
         paused = sa.and_(lanes.c.paused, sa.or_(lanes.c.paused_until.is_(None), lanes.c.paused_until > now))
-        self._lanes = sa.select(lanes.c.lane, paused, lanes.c.paused_until, lanes.c.reason).order_by(lanes.c.lane)
+        self._lanes = sa.select(lanes.c.lane, paused, lanes.c.paused_until, lanes.c.reason).order_by(
+            lanes.c.lane
+        )
 
         self._overrides = sa.select(channel_overrides.c.channel, channel_overrides.c.settings)
         self._override = self._overrides.where(
@@ -89,7 +93,9 @@ class Duties:
             set_={"settings": fresh.excluded.settings, "changed_at": fresh.excluded.changed_at},
         )
 
-        sums = self._sums = given("r", day=sa.Integer, tenant=sa.Text, channel=sa.Text, name=sa.Text, value=sa.BigInteger)
+        sums = self._sums = given(
+            "r", day=sa.Integer, tenant=sa.Text, channel=sa.Text, name=sa.Text, value=sa.BigInteger
+        )
         add = insert(counters).from_select(
             ["day", "tenant", "channel", "name", "value"],
             sa.select(sums.c.day, sums.c.tenant, sums.c.channel, sums.c.name, sums.c.value).where(sa.true()),
@@ -103,7 +109,9 @@ class Duties:
         """The store's clock, or the time that was given."""
         return now if now is not None else int(connection.execute(self._now, {"now": None}).scalar_one())
 
-    def take_lease(self, connection: sa.Connection, name: str, holder: str, ttl: int, now: int | None) -> int | None:
+    def take_lease(
+        self, connection: sa.Connection, name: str, holder: str, ttl: int, now: int | None
+    ) -> int | None:
         """Take or prolong a lease; its term."""
         parameters = {"b_name": name, "b_holder": holder, "b_ttl": ttl, "now": now}
         return connection.execute(self._take, parameters).scalar_one_or_none()
@@ -117,7 +125,9 @@ class Duties:
         longest: dict[str, LanePause] = {}
         for pause in pauses:
             other = longest.get(pause.lane)
-            if other is None or (other.until is not None and (pause.until is None or pause.until > other.until)):
+            if other is None or (
+                other.until is not None and (pause.until is None or pause.until > other.until)
+            ):
                 longest[pause.lane] = pause
         values = [(lane, longest[lane].until, longest[lane].reason) for lane in sorted(longest)]
         if values:

@@ -10,11 +10,19 @@ import sqlalchemy as sa
 from ringonce.core.journal import recipient_key
 from ringonce.model.event import Recipient
 from ringonce.model.notification import State, Status
-from ringonce.model.transition import Cancel
 from ringonce.model.policy import DAY
+from ringonce.model.transition import Cancel
 from ringonce.ports import Accepted, Brief, Change, RecipientFacts
 from ringonce.store.rows import STATE, Dispatch, state_values
-from ringonce.store.schema import cancellations, contents, dispatch, events, journal, notifications, recipients
+from ringonce.store.schema import (
+    cancellations,
+    contents,
+    dispatch,
+    events,
+    journal,
+    notifications,
+    recipients,
+)
 from ringonce.store.settle import Ledger
 from ringonce.store.values import PRIORITIES, clean, digest, dump
 
@@ -55,7 +63,9 @@ class Target:
 def targets(event: Event) -> list[Target]:
     """The recipients of an event in the order that the cursor counts."""
     named = [Target(recipient.id, recipient) for recipient in event.recipients]
-    return named + [Target(f"{channel}:{value}", None, channel, value) for channel, value in sorted(event.to.items())]
+    return named + [
+        Target(f"{channel}:{value}", None, channel, value) for channel, value in sorted(event.to.items())
+    ]
 
 
 def cleaned(event: Event) -> Event:
@@ -149,7 +159,8 @@ class Intake:
             sa.update(events)
             .where(e.key == sa.bindparam("b_key", type_=e.key.type))
             .values(
-                cursor=sa.bindparam("b_cursor", type_=sa.Integer), expanded=sa.bindparam("b_done", type_=sa.Boolean)
+                cursor=sa.bindparam("b_cursor", type_=sa.Integer),
+                expanded=sa.bindparam("b_done", type_=sa.Boolean),
             )
         )
         self._same = (
@@ -205,7 +216,9 @@ class Intake:
             if again:
                 counter = (time // DAY, event.tenant, "", "duplicates_refused")
                 sums[counter] = sums.get(counter, 0) + 1
-            answers.append(Accepted(event.event_id, duplicate=again, expanding=expanding, notifications=briefs))
+            answers.append(
+                Accepted(event.event_id, duplicate=again, expanding=expanding, notifications=briefs)
+            )
         self._duties.count(connection, sums)
         return answers
 
@@ -240,7 +253,9 @@ class Intake:
         time = self._duties.time(connection, now)
         self._expand(connection, [Chunk(key, event, created_at, chunk, [])], plan, decide, time)
         end = cursor + len(chunk)
-        connection.execute(self._advance, {"b_key": key, "b_cursor": end, "b_done": end >= total or not chunk})
+        connection.execute(
+            self._advance, {"b_key": key, "b_cursor": end, "b_done": end >= total or not chunk}
+        )
         return len(chunk)
 
     def _expand(
@@ -258,7 +273,9 @@ class Intake:
         }
         if not entries:
             return
-        rows = [(key, chunk.key, target.id, time) for key, (chunk, target) in sorted(entries.items(), key=_first)]
+        rows = [
+            (key, chunk.key, target.id, time) for key, (chunk, target) in sorted(entries.items(), key=_first)
+        ]
         entered = set(connection.execute(self._enter, self._journal.bind(rows)).scalars())
         # Named twice in one event: one journal row, one set of notifications, all addresses.
         ours: dict[int, dict[str, list[Target]]] = {}
@@ -266,7 +283,9 @@ class Intake:
             for target in chunk.targets:
                 if recipient_key(chunk.key, target.id, direct=target.recipient is None) in entered:
                     ours.setdefault(id(chunk), {}).setdefault(target.id, []).append(target)
-        facts, generations = self._facts_of(connection, [(chunk, ours.get(id(chunk), {})) for chunk in chunks], time)
+        facts, generations = self._facts_of(
+            connection, [(chunk, ours.get(id(chunk), {})) for chunk in chunks], time
+        )
         stopped = self._stopped(connection, chunks)
         planned: list[tuple[Chunk, Plan]] = []
         for chunk in chunks:
@@ -282,7 +301,8 @@ class Intake:
     ) -> tuple[dict[int, list[RecipientFacts]], dict[int, int]]:
         """Upsert recipients and addresses of chunks; what is known of each, and the addresses' generations."""
         people: dict[bytes, tuple[Any, ...]] = {}
-        inline, direct = [], []
+        inline: list[tuple[str, str, str, str]] = []
+        direct: list[tuple[str, str, str, str]] = []
         for chunk, named in wanted:
             tenant = chunk.event.tenant
             for target in (target for same in named.values() for target in same):
@@ -294,11 +314,15 @@ class Intake:
                 _, _, _, locale, zone, *_ = people.get(key, (None,) * 7)
                 people[key] = (key, tenant, who.id, who.locale or locale, who.timezone or zone, time, time)
                 inline.extend(
-                    (tenant, who.id, channel, value) for channel, values in who.addresses.items() for value in values
+                    (tenant, who.id, channel, value)
+                    for channel, values in who.addresses.items()
+                    for value in values
                 )
         profile: dict[bytes, tuple[str | None, str | None]] = {}
         if people:
-            connection.execute(self._recipient, self._recipients.bind([people[key] for key in sorted(people)]))
+            connection.execute(
+                self._recipient, self._recipients.bind([people[key] for key in sorted(people)])
+            )
             found = connection.execute(self._facts, {"keys": self._dialect.listed(sorted(people))})
             profile = {key: (locale, zone) for key, locale, zone in found}
         self._addresses.register_many(connection, inline, time)
@@ -325,10 +349,16 @@ class Intake:
         keys = {_subject_key(chunk.event) for chunk in chunks if chunk.event.subject is not None}
         if not keys:
             return set()
-        return set(connection.execute(self._cancelled, {"keys": self._dialect.listed(sorted(keys))}).scalars())
+        return set(
+            connection.execute(self._cancelled, {"keys": self._dialect.listed(sorted(keys))}).scalars()
+        )
 
     def _insert(
-        self, connection: sa.Connection, planned: list[tuple[Chunk, Plan]], generations: dict[int, int], time: int
+        self,
+        connection: sa.Connection,
+        planned: list[tuple[Chunk, Plan]],
+        generations: dict[int, int],
+        time: int,
     ) -> None:
         said: dict[bytes, tuple[Any, ...]] = {}
         rows, desks = [], []

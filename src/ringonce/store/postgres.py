@@ -59,7 +59,9 @@ class PostgresBackend:
                 self.url, pool_size=self._pool_size, max_overflow=0, pool_timeout=PATIENCE, pool_recycle=1800
             )
         except ModuleNotFoundError as error:
-            raise StoreError(f"{error.name} is not installed", mend="pip install ringonce[postgres]") from error
+            raise StoreError(
+                f"{error.name} is not installed", mend="pip install ringonce[postgres]"
+            ) from error
 
         def work(connection: sa.Connection) -> T:
             self._check(connection)
@@ -80,7 +82,9 @@ class PostgresBackend:
             )
         ).one()
         if number < OLDEST:
-            raise StoreError(f"{self.where} is served by PostgreSQL {number // 10000}", mend="use 14 or newer")
+            raise StoreError(
+                f"{self.where} is served by PostgreSQL {number // 10000}", mend="use 14 or newer"
+            )
         if encoding != "UTF8":
             raise StoreError(
                 f"{self.where} has the encoding {encoding}, which can not hold every text",
@@ -107,7 +111,9 @@ class PostgresBackend:
                     return await connection.run_sync(work)
             except Exception as error:
                 told = translate(error, self.dialect, self.where)
-                again = isinstance(told, AgainError) or (isinstance(told, LostReplyError) and repeat and not attempt)
+                again = isinstance(told, AgainError) or (
+                    isinstance(told, LostReplyError) and repeat and not attempt
+                )
                 if not again or time.monotonic() > deadline:
                     if told is error:
                         raise

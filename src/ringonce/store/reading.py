@@ -49,7 +49,18 @@ if TYPE_CHECKING:
 _n, _d, _e = notifications.c, dispatch.c, events.c
 GROUPS = ("tenant", "channel", "day")
 TOTALS = (
-    *("accepted", "sent", "assumed", "in_doubt", "pending", "failed", "suppressed", "merged", "cancelled", "expired"),
+    *(
+        "accepted",
+        "sent",
+        "assumed",
+        "in_doubt",
+        "pending",
+        "failed",
+        "suppressed",
+        "merged",
+        "cancelled",
+        "expired",
+    ),
     *("duplicates_refused", "repeats", "late_answers"),
 )
 
@@ -64,11 +75,15 @@ class Reading:
         self._life = (
             sa.select(*FACTS, *DISPATCH, *CONTENT)
             .select_from(
-                FACTS_FROM.outerjoin(dispatch, _d.id == _n.id).outerjoin(contents, contents.c.id == _n.content_id)
+                FACTS_FROM.outerjoin(dispatch, _d.id == _n.id).outerjoin(
+                    contents, contents.c.id == _n.content_id
+                )
             )
             .where(_n.id == one)
         )
-        self._attempts = sa.select(attempts).where(attempts.c.notification_id == one).order_by(attempts.c.number)
+        self._attempts = (
+            sa.select(attempts).where(attempts.c.notification_id == one).order_by(attempts.c.number)
+        )
         t = timeline.c
         self._notes = sa.select(t.at, t.kind, t.detail).where(t.notification_id == one).order_by(t.id)
         self._backlog = self._make_backlog(dialect.now, dialect.greatest)
@@ -151,7 +166,9 @@ class Reading:
         if not by:
             _totals(rows, (), by)
         wanted = _wanted(_n.tenant, _n.channel, _n.created_at, tenant, channel, since, until)
-        keys = [{"tenant": _n.tenant, "channel": _n.channel, "day": _n.created_at // DAY}[name] for name in by]
+        keys = [
+            {"tenant": _n.tenant, "channel": _n.channel, "day": _n.created_at // DAY}[name] for name in by
+        ]
         ended = _n.next_attempt_at.is_(None)
         listed = sa.literal(",") + _n.unknown + ","
         assumed = sa.and_(
@@ -177,7 +194,11 @@ class Reading:
 
     @staticmethod
     def _calls(
-        connection: sa.Connection, rows: dict[tuple[Any, ...], dict[str, Any]], keys: Any, wanted: Any, by: Any
+        connection: sa.Connection,
+        rows: dict[tuple[Any, ...], dict[str, Any]],
+        keys: Any,
+        wanted: Any,
+        by: Any,
     ) -> None:
         """Repeats: calls begun after one of the same revision that may have arrived. Late answers."""
         a, earlier = attempts.c, attempts.alias("earlier")
@@ -224,7 +245,7 @@ class Reading:
     def backlog(self, connection: sa.Connection, now: int | None) -> list[Backlog]:
         """Per channel."""
         result = [
-            Backlog(channel, *(int(count) for count in counts), oldest_due=oldest, next_due=soonest)
+            Backlog(channel, *[*map(int, counts), oldest, soonest])
             for channel, *counts, oldest, soonest in connection.execute(self._backlog, {"now": now})
         ]
         waiting = connection.execute(self._unexpanded).scalar_one()
@@ -242,7 +263,9 @@ class Reading:
         held = sa.and_(sa.not_(SEND), FREE)
         free = sa.and_(ready, sa.not_(later), sa.not_(sa.func.coalesce(stuck, sa.false())))
         movable = sa.or_(LEASED, free, sa.and_(held, _d.due_at.is_not(None)))
-        soonest = sa.case((sa.and_(stopped, FREE), greatest(_d.due_at, lanes.c.paused_until)), else_=_d.due_at)
+        soonest = sa.case(
+            (sa.and_(stopped, FREE), greatest(_d.due_at, lanes.c.paused_until)), else_=_d.due_at
+        )
 
         def count(condition: Any) -> Any:
             return sa.func.sum(sa.case((condition, 1), else_=0))
@@ -271,7 +294,13 @@ def _row(values: Sequence[Any]) -> tuple[Row, Dispatch | None]:
 
 
 def _wanted(
-    tenant: Any, channel: Any, at: Any, one_tenant: str | None, one_channel: str | None, since: Any, until: Any
+    tenant: Any,
+    channel: Any,
+    at: Any,
+    one_tenant: str | None,
+    one_channel: str | None,
+    since: Any,
+    until: Any,
 ) -> list[Any]:
     conditions = []
     if one_tenant is not None:
@@ -290,10 +319,14 @@ def _span(since: int | None, until: int | None) -> tuple[int | None, int | None]
     return (None if since is None else since // DAY, None if until is None else -(-until // DAY))
 
 
-def _totals(rows: dict[tuple[Any, ...], dict[str, Any]], key: tuple[Any, ...], by: Sequence[str]) -> dict[str, Any]:
+def _totals(
+    rows: dict[tuple[Any, ...], dict[str, Any]], key: tuple[Any, ...], by: Sequence[str]
+) -> dict[str, Any]:
     if key not in rows:
         named = dict(zip(by, key, strict=True))
         if "day" in named:
-            named["day"] = datetime.fromtimestamp(int(named["day"]) * (DAY // 1_000_000), UTC).date().isoformat()
+            named["day"] = (
+                datetime.fromtimestamp(int(named["day"]) * (DAY // 1_000_000), UTC).date().isoformat()
+            )
         rows[key] = named | {name: {} if name == "failed" else 0 for name in TOTALS}
     return rows[key]

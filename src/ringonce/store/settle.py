@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from ringonce.model.transition import LeaseLost
 from ringonce.model.policy import DAY
+from ringonce.model.transition import LeaseLost
 from ringonce.ports import Settled, Write
 from ringonce.store.rows import (
     ATTEMPT,
@@ -110,14 +110,18 @@ class Settler:
         )
         self._lock = facts.with_for_update(of=notifications)
         self._lock_free = facts.with_for_update(of=notifications, skip_locked=True)
-        self._lock_dispatch = (
-            sa.select(*DISPATCH).where(among(d.id, "ids")).order_by(d.id).with_for_update()
-        )
+        self._lock_dispatch = sa.select(*DISPATCH).where(among(d.id, "ids")).order_by(d.id).with_for_update()
         self._known = sa.select(attempts).where(among(attempts.c.notification_id, "ids"))
 
         types = {name: n[name].type for name in STATE}
         self._changed = given(
-            "r", id=sa.Uuid, before=sa.Integer, address=sa.BigInteger, generation=sa.Integer, last=sa.Integer, **types
+            "r",
+            id=sa.Uuid,
+            before=sa.Integer,
+            address=sa.BigInteger,
+            generation=sa.Integer,
+            last=sa.Integer,
+            **types,
         )
         r = self._changed.c
         self._update = (
@@ -139,7 +143,17 @@ class Settler:
         new = insert(attempts).from_select(
             list(ATTEMPT), sa.select(*(self._begun.c[name] for name in ATTEMPT)).where(sa.true())
         )
-        told = ("ended_at", "outcome", "code", "provider_code", "reference", "message_id", "answer", "rule", "late")
+        told = (
+            "ended_at",
+            "outcome",
+            "code",
+            "provider_code",
+            "reference",
+            "message_id",
+            "answer",
+            "rule",
+            "late",
+        )
         self._attempt = new.on_conflict_do_update(
             index_elements=["notification_id", "number"],
             set_={name: new.excluded[name] for name in told}
@@ -172,15 +186,30 @@ class Settler:
         )
         self._delete = sa.delete(dispatch).where(among(d.id, "ids"))
 
-        self._events = given("r", event_key=outbox.c.event_key.type, event_id=sa.Text, kind=sa.Text, key=sa.Text,
-                             payload=sa.Text)
+        self._events = given(
+            "r",
+            event_key=outbox.c.event_key.type,
+            event_id=sa.Text,
+            kind=sa.Text,
+            key=sa.Text,
+            payload=sa.Text,
+        )
         o = self._events.c
-        self._publish = insert(outbox).from_select(
-            ["event_key", "event_id", "kind", "key", "payload", "created_at"],
-            sa.select(
-                o.event_key, o.event_id, o.kind, o.key, o.payload, sa.bindparam("b_now", type_=sa.BigInteger)
-            ).where(sa.true()),
-        ).on_conflict_do_nothing(index_elements=["event_key"])
+        self._publish = (
+            insert(outbox)
+            .from_select(
+                ["event_key", "event_id", "kind", "key", "payload", "created_at"],
+                sa.select(
+                    o.event_key,
+                    o.event_id,
+                    o.kind,
+                    o.key,
+                    o.payload,
+                    sa.bindparam("b_now", type_=sa.BigInteger),
+                ).where(sa.true()),
+            )
+            .on_conflict_do_nothing(index_elements=["event_key"])
+        )
 
         # What still waits for the same recipient at an address that moved goes to the new one.
         self._repoint = (

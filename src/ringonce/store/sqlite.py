@@ -66,7 +66,9 @@ def load_module(name: str) -> Any:
                 raise StoreError("pysqlite3 is not installed", mend="pip install ringonce[sqlite]") from error
     module = importlib.import_module("sqlite3")
     if module.sqlite_version_info < OLDEST:
-        raise SqliteBuildError(f"SQLite {module.sqlite_version} is older than 3.35", mend="install ringonce[sqlite]")
+        raise SqliteBuildError(
+            f"SQLite {module.sqlite_version} is older than 3.35", mend="install ringonce[sqlite]"
+        )
     return module
 
 
@@ -95,7 +97,9 @@ def look(options: SqliteOptions) -> tuple[bool, bool]:
     """
     path = Path(options.path)
     if not path.parent.is_dir():
-        raise StoreUnavailable(f"the folder {path.parent} does not exist", mend="create it, or change store.url")
+        raise StoreUnavailable(
+            f"the folder {path.parent} does not exist", mend="create it, or change store.url"
+        )
     try:
         with path.open("rb") as file:
             header = file.read(20)
@@ -104,7 +108,9 @@ def look(options: SqliteOptions) -> tuple[bool, bool]:
             raise StoreUnavailable(f"{path} does not exist", mend="run `ringonce migrate`") from None
         return True, False
     except OSError as error:
-        raise StoreUnavailable(f"{path} can not be read: {error.strerror}", mend="check its permissions") from error
+        raise StoreUnavailable(
+            f"{path} can not be read: {error.strerror}", mend="check its permissions"
+        ) from error
     if header and not header.startswith(MAGIC):
         raise StoreUnavailable(f"{path} is not an SQLite database", mend="store.url names the wrong file")
     # Bytes 18 and 19: the file format's write and read version, 2 is WAL (https://sqlite.org/fileformat2.html).
@@ -154,6 +160,11 @@ class Call:
             self.future.set_result(value)
         else:
             self.future.set_exception(value)
+
+
+def _settle(calls: list[Call]) -> None:
+    for call in calls:
+        call.settle()
 
 
 class SqliteBackend:
@@ -244,7 +255,7 @@ class SqliteBackend:
         for loop in {call.loop for call in batch}:
             mine = [call for call in batch if call.loop is loop]
             with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(lambda mine=mine: [call.settle() for call in mine])
+                loop.call_soon_threadsafe(_settle, mine)
 
     def _transact(self, batch: list[Call]) -> None:
         if self._connection is None:
@@ -259,7 +270,7 @@ class SqliteBackend:
                 with self._connection.begin():
                     for call in batch:
                         self._one(self._connection, call, alone=len(batch) == 1)
-            except Exception as error:  # noqa: BLE001 - translated
+            except Exception as error:
                 told = translate(error, self.dialect, self.where)
                 if not isinstance(told, AgainError):
                     raise told from error
@@ -281,7 +292,7 @@ class SqliteBackend:
         try:
             with connection.begin_nested():
                 call.outcome = (True, call.work(connection))
-        except Exception as error:  # noqa: BLE001 - translated
+        except Exception as error:
             told = translate(error, self.dialect, self.where)
             if isinstance(told, AgainError) or not connection.in_transaction():
                 raise

@@ -45,9 +45,7 @@ class Sweeps:
         self._held = sa.select(d.id).where(FREE, HOLD, d.due_at <= now).order_by(d.due_at).limit(limit)
         ages = self._ages = given("r", lane=sa.Text, age=sa.BigInteger)
         self._old = (
-            sa.select(d.id)
-            .where(d.lane == ages.c.lane, FREE, d.created_at <= now - ages.c.age)
-            .limit(limit)
+            sa.select(d.id).where(d.lane == ages.c.lane, FREE, d.created_at <= now - ages.c.age).limit(limit)
         )
         key = sa.bindparam("b_key", type_=cancellations.c.key.type)
         new = insert(cancellations).values(
