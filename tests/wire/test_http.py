@@ -56,6 +56,9 @@ async def test_every_method_with_and_without_a_body(http: HttpWire, method: str,
         assert isinstance(answer, HttpAnswer)
         assert server.received[1].startswith(method.encode() + b" / HTTP/1.1\r\n")
         assert server.received[1].endswith(b"\r\n\r\n" + body)
+        await ask(http, post(server.url, b"after"))
+        assert server.received[2].startswith(b"POST / HTTP/1.1\r\n")
+        assert server.received[2].endswith(b"\r\n\r\nafter")
 
 
 async def test_a_connection_is_used_again(http: HttpWire) -> None:
@@ -493,8 +496,6 @@ async def test_submitted_in_the_same_tick_as_close_is_answered() -> None:
     with serving(polite) as server:
         wire = HttpWire()
         await wire.start()
-        asking = asyncio.ensure_future(ask(wire, *(post(server.url) for _ in range(20))))
-        await asyncio.sleep(0)
-        await wire.close(0)
-        for answer in await asking:
-            assert isinstance(answer, HttpAnswer | NoAnswer)
+        answers, _ = await asyncio.gather(ask(wire, *(post(server.url) for _ in range(20))), wire.close(0))
+        unsent = sum(isinstance(answer, NoAnswer) and not answer.sent for answer in answers)
+        assert unsent + len(server.received) >= len(answers)

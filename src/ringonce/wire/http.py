@@ -191,6 +191,7 @@ class _Pump:
         self._busy: dict[Any, Exchange] = {}
         self._poller: Any = select.epoll() if hasattr(select, "epoll") else select.poll()
         self._unit = 1.0 if hasattr(select, "epoll") else 1000.0
+        self._watched: set[int] = set()
         self._deadline: float | None = None
         self._wake = -1
         self._multi = pycurl.CurlMulti()
@@ -285,14 +286,16 @@ class _Pump:
 
     def _socket(self, what: int, fd: int, _multi: object, _known: object) -> None:
         if what == pycurl.POLL_REMOVE:
+            self._watched.discard(fd)
             # libcurl may have closed it already; epoll has forgotten it then.
             with contextlib.suppress(OSError, KeyError):
                 self._poller.unregister(fd)
             return
         mask = (_IN if what & pycurl.POLL_IN else 0) | (_OUT if what & pycurl.POLL_OUT else 0)
-        try:
+        if fd in self._watched:
             self._poller.modify(fd, mask)
-        except OSError:
+        else:
+            self._watched.add(fd)
             self._poller.register(fd, mask)
 
     def _timer(self, milliseconds: int) -> None:
