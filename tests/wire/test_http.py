@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from ringonce.model.exchange import Fault, HttpAnswer, HttpRequest, NoAnswer
-from ringonce.wire.http import HttpWire
+from ringonce.wire.http import HttpWire, _Pump
 from tests.servers.sockets import Peer, black_hole, closed_port, serving
 from tests.wire.conftest import ask
 
@@ -505,3 +505,37 @@ async def test_submitted_in_the_same_tick_as_close_is_answered() -> None:
         answers, _ = await asyncio.gather(ask(wire, *(post(server.url) for _ in range(20))), wire.close(0))
         unsent = sum(isinstance(answer, NoAnswer) and not answer.sent for answer in answers)
         assert unsent + len(server.received) >= len(answers)
+
+
+async def test_a_failure_in_the_thread_answers_what_runs_and_goes_on(
+    http: HttpWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug costs the exchanges under way, each of them answered; it is reported, and the next ones work."""
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    began = threading.Event()
+
+    def serve(peer: Peer) -> None:
+        while request := peer.request():
+            if request.endswith(b"first"):
+                began.set()
+                peer.until_closed()
+                return
+            peer.ok()
+
+    def broken(pump: _Pump) -> bool:
+        monkeypatch.undo()
+        raise ZeroDivisionError
+
+    with serving(serve) as server:
+        asking = asyncio.ensure_future(ask(http, post(server.url, b"first")))
+        await asyncio.to_thread(began.wait, 10)
+        monkeypatch.setattr(_Pump, "harvest", broken)
+        [second] = await ask(http, post(server.url, b"second"))
+        [first] = await asking
+        assert isinstance(first, NoAnswer)
+        assert (first.fault, first.sent) == (Fault.READ_TIMEOUT, True)
+        assert isinstance(second, NoAnswer)
+        [third] = await ask(http, post(server.url, b"third"))
+        assert isinstance(third, HttpAnswer)
+    assert [type(error) for error in reported] == [ZeroDivisionError]
