@@ -181,7 +181,8 @@ def report(
         show_json(rows if groups else rows[0])
     elif groups:
         flat = [_flat(row) for row in rows]
-        show_table(list(flat[0]) if flat else (), flat, empty="nothing was accepted yet")
+        shown = [name for row in flat for name, value in row.items() if value or name in {*groups, "accepted"}]
+        show_table(list(dict.fromkeys(shown)), flat, empty="nothing was accepted yet")
     else:
         for name, value in _flat(rows[0]).items():
             say(f"{name.replace('_', ' '):<24} {value}")
@@ -189,7 +190,7 @@ def report(
 
 
 def _flat(row: Mapping[str, object]) -> dict[str, object]:
-    """Totals by class under names of their own."""
+    """Totals by code under names of their own."""
     flat: dict[str, object] = {}
     for name, value in row.items():
         if isinstance(value, dict):
