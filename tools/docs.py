@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ringonce.core import diagram
-from tools import reference
+from tools import providers_page, reference
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
@@ -40,6 +40,7 @@ GENERATORS: list[Generator] = [
     Generator("configuration", "docs/reference/configuration.md", reference.configuration),
     Generator("http", "docs/reference/http.md", reference.http),
     Generator("errors", "docs/reference/errors.md", reference.error_codes),
+    Generator("providers", "docs/reference/providers.md", providers_page.page),
     Generator("transitions", "docs/reference/transitions.md", diagram.page),
 ]
 

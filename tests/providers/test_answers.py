@@ -87,7 +87,7 @@ def test_rows_in_order() -> None:
         {"provider": "webhook", "event": "earthquake"},
         {"provider": "webhook", "event": 7},
         {"provider": "webhook", "http_status": 200, "now": "soon"},
-        {"provider": "webhook", "http_status": 200, "now": 7},
+        {"provider": "webhook", "http_status": 200, "now": 7.5},
         {"provider": "webhook", "http_status": 200, "token_registered_at_ms": "x"},
         {"provider": "smtp", "smtp_code": 250, "stage": 7},
         {"provider": "smtp", "body": {"refused": {}}},
@@ -129,6 +129,17 @@ def test_options_become_a_case() -> None:
     mail = case_from_options("smtp", status=550, body="5.1.1 unknown", stage="RCPT")
     assert classify_case(mail)["drop_address"]
     assert classify_case(case_from_options("smtp", event="read_timeout", stage="DATA_END"))["ambiguous"]
+
+
+@pytest.mark.parametrize(
+    "now",
+    [1_767_225_540, "1767225540", 1_767_225_540_000, "2025-12-31T23:59:00", "2026-01-01T03:59:00+04:00"],
+)
+def test_forms_of_time(now: object) -> None:
+    """A moment is ISO 8601, UTC unless it says otherwise, or a Unix time in seconds or milliseconds."""
+    headers = {"retry-after": "Thu, 01 Jan 2026 00:00:00 GMT"}
+    case = {"provider": "webhook", "http_status": 503, "headers": headers, "now": now}
+    assert classify_case(case)["retry_after_s"] == 60
 
 
 @pytest.mark.parametrize("header", ["Retry-After", ": 30"])

@@ -145,6 +145,7 @@ def test_not_json(value: object) -> None:
         ("http://[::1]:8080/x", "http://[::1]:8080/x"),
         ("https://bücher.example/x", "https://xn--bcher-kva.example/x"),
         ("https://example.com?x=1", "https://example.com/?x=1"),
+        ("https://s/hook", "https://s/hook"),  # a host that is part of the scheme's name
         ("http://my_service/hook", "http://my_service/hook"),
         ("https://example.com./x", "https://example.com./x"),
     ],

@@ -65,6 +65,10 @@ class Peer:
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
 
+    def encrypt(self, context: ssl.SSLContext) -> None:
+        """Go on in TLS."""
+        self.sock = self.server.wrap(self.sock, context)
+
     def until_closed(self) -> None:
         """Hold the connection until the client closes it or the server stops."""
         with contextlib.suppress(OSError):
@@ -123,10 +127,7 @@ class RawServer:
     def _run(self, sock: socket.socket, number: int) -> None:
         try:
             if self._context is not None:
-                raw, sock = sock, self._context.wrap_socket(sock, server_side=True)
-                with self._changed:
-                    self._socks.remove(raw)
-                    self._socks.append(sock)
+                sock = self.wrap(sock, self._context)
             self._serve(Peer(sock, number, self))
         except OSError:
             pass  # the client went away, or the test is over
@@ -134,6 +135,14 @@ class RawServer:
             sock.close()
             with self._changed:
                 self._changed.notify_all()
+
+    def wrap(self, raw: socket.socket, context: ssl.SSLContext) -> socket.socket:
+        """The server's side of TLS on a connection."""
+        sock = context.wrap_socket(raw, server_side=True)
+        with self._changed:
+            self._socks.remove(raw)
+            self._socks.append(sock)
+        return sock
 
     def stop(self) -> None:
         """Close everything and join all threads."""

@@ -110,7 +110,9 @@ async def test_a_mail_arrives_as_it_was_given(mail: MailWire) -> None:
         ("END", b"451 4.3.0 later", "DATA_END"),
     ],
 )
-async def test_the_reply_that_decides_names_its_stage(mail: MailWire, key: str, reply: bytes, stage: str) -> None:
+async def test_the_reply_that_decides_names_its_stage(
+    mail: MailWire, key: str, reply: bytes, stage: str
+) -> None:
     """A refusal at any stage is the answer, with code, text, enhanced code and stage."""
     with serving(lambda peer: talk(peer, {key: reply})) as server:
         [answer] = await ask(mail, letter(server))
@@ -135,7 +137,9 @@ async def test_an_old_server_is_greeted_with_helo(mail: MailWire) -> None:
 
 
 @pytest.mark.parametrize("key", ["CONNECT", "EHLO", "MAIL", "RCPT", "DATA"])
-@pytest.mark.parametrize("event", [hang, gone, lambda peer: peer.send(b"nonsense\r\n"), lambda peer: peer.send(b"299 x\r\n")])
+@pytest.mark.parametrize(
+    "event", [hang, gone, lambda peer: peer.send(b"nonsense\r\n"), lambda peer: peer.send(b"299 x\r\n")]
+)
 async def test_a_break_before_the_message_is_not_sent(
     mail: MailWire, key: str, event: Callable[[Peer], None]
 ) -> None:
@@ -496,7 +500,7 @@ def upgrading(authority: trustme.CA) -> Callable[[Peer], None]:
     def serve(peer: Peer) -> None:
         def upgrade(peer: Peer) -> None:
             peer.send(b"220 go ahead\r\n")
-            peer.sock = secure(authority).wrap_socket(peer.sock, server_side=True)
+            peer.encrypt(secure(authority))
             peer.server.record(b"(encrypted)")
 
         try:
@@ -521,7 +525,9 @@ async def test_starttls(authority: trustme.CA, trusting: MailWire, mode: str) ->
 
 
 @pytest.mark.parametrize("mode", ["starttls", "auto"])
-async def test_starttls_with_a_wrong_certificate_sends_nothing(authority: trustme.CA, mail: MailWire, mode: str) -> None:
+async def test_starttls_with_a_wrong_certificate_sends_nothing(
+    authority: trustme.CA, mail: MailWire, mode: str
+) -> None:
     """A server that can not prove its name gets neither password nor mail."""
     with serving(upgrading(authority)) as server:
         [answer] = await ask(mail, letter(server, tls=mode, user="me", password="secret"))

@@ -2,8 +2,8 @@
 
 A case tells a provider's answer as JSON. ``provider`` names it; ``http_status`` or ``smtp_code``, ``headers`` and
 ``body`` (an object, a text or null) hold a complete answer; ``event`` names what broke instead (see ``Fault``);
-``stage`` and ``enhanced`` belong to SMTP; ``now`` (ISO 8601) is the clock that Retry-After dates are measured by;
-``token_registered_at_ms`` is when the address was registered; ``truncated`` says that the body was cut.
+``stage`` and ``enhanced`` belong to SMTP; ``now`` (ISO 8601 or Unix time) is the clock that Retry-After dates are
+measured by; ``token_registered_at_ms`` is when the address was registered; ``truncated``: the body was cut.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _NOT_SENT = frozenset(
 )
 _REPLY = re.compile(r"\s*(\d{3})[ -]?(.*)", re.DOTALL)
 _STATUS = range(1000)
+_SECONDS_DIGITS = 11  # a Unix time with more is in milliseconds
 
 
 def classify_cases(cases: Iterable[object]) -> list[dict[str, Any]]:
@@ -78,7 +79,7 @@ def case_from_options(
     now: str | None = None,
     registered_at: str | None = None,
 ) -> dict[str, Any]:
-    """The case that the command's options tell. ``headers`` are ``Name: value``; times are ISO 8601.
+    """The case that the command's options tell. ``headers`` are ``Name: value``; times are ISO 8601 or Unix times.
 
     Raises InputError naming the option.
     """
@@ -222,9 +223,12 @@ def _number(case: Mapping[str, Any], key: str) -> int | None:
 
 
 def _microseconds(value: object, field: str) -> int:
-    """Raises InputError."""
+    """ISO 8601, or a Unix time in seconds or milliseconds. Raises InputError."""
+    text = str(value) if type(value) is int else value
+    if isinstance(text, str) and re.fullmatch(r"[0-9]{1,13}", text):
+        return int(text) * (1_000 if len(text) > _SECONDS_DIGITS else 1_000_000)
     try:
-        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+        at = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
         at = None
     if at is None:

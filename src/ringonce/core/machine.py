@@ -310,15 +310,10 @@ def _late(s: State, e: LateAnswer, _now: int, _jitter: float, _policy: Policy) -
 
 def _decided(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> Step:
     """In doubt: a verdict on the attempt that the doubt is about decides like an answer in time."""
-    if (
-        e.outcome.cls is OutcomeClass.ACCEPTED
-        or e.attempt != s.unknown[-1]
-        or not tally.is_verdict(e.outcome)
-    ):
+    arrived = e.outcome.cls is OutcomeClass.ACCEPTED
+    if arrived or e.attempt != s.unknown[-1] or not tally.is_verdict(e.outcome):
         return _late(s, e, now, jitter, policy)
-    g = tally.ground(
-        s, s.attempts, s.revision, tally.charged(s.spent, policy, -1), tally.without(s.unknown, e.attempt)
-    )
+    g = tally.taken_back(s, e.attempt, e.outcome, policy, s.revision)
     return _refused(g, e.outcome, now, jitter, policy, (tally.late_note(e.attempt, e.outcome),))
 
 
@@ -337,12 +332,9 @@ def _proved(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) ->
 
 def _reopened(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, policy: Policy) -> Step:
     """What it rested on proves false: a new revision, with what is left of the budgets."""
-    spent = tally.charged(s.spent, policy, -1) if attempt in s.unknown else s.spent
-    g = tally.ground(s, s.attempts, s.revision + 1, spent, tally.without(s.unknown, attempt))
-    note = Note(
-        "reopened", {"attempt": attempt, "revision": g.revision, "code": tally.error_of(outcome).code}
-    )
-    return _refused(g, outcome, now, jitter, policy, (note,))
+    g = tally.taken_back(s, attempt, outcome, policy, s.revision + 1)
+    facts = {"attempt": attempt, "revision": g.revision, "code": tally.error_of(outcome).code}
+    return _refused(g, outcome, now, jitter, policy, (Note("reopened", facts),))
 
 
 def _told(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> Step:
@@ -384,7 +376,7 @@ def _receipt(s: State, e: Receipt, now: int, jitter: float, policy: Policy) -> S
         "receipt", {"attempt": e.attempt, "kind": e.kind, "code": e.outcome.code if e.outcome else None}
     )
     failed = e.kind == "failed"
-    outcome = (e.outcome or tally.REPORTED) if failed else tally.ARRIVED
+    outcome = tally.reported(e.outcome) if failed else tally.ARRIVED
     if failed and s.status is Status.SENT and s.rests_on == e.attempt and tally.is_verdict(outcome):
         made = _reopened(s, e.attempt, outcome, now, jitter, policy)
     else:

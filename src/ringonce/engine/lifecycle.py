@@ -76,7 +76,7 @@ class Loop:
                 await self._pause(wait)
             else:
                 # A turn that never waits must still let the others run.
-                await asyncio.sleep(0)
+                await self._clock.sleep(0)
 
     async def _guarded_turn(self) -> float:
         try:

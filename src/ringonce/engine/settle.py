@@ -171,7 +171,7 @@ class Settler:
         while True:
             await self._more.wait()
             # One turn of the loop lets everything that arrived together go together.
-            await asyncio.sleep(0)
+            await self._clock.sleep(0)
             batch = [self._waiting.popleft() for _ in range(min(LARGEST_BATCH, len(self._waiting)))]
             if not self._waiting:
                 self._more.clear()

@@ -100,7 +100,10 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who may send a notification now. ``attempt`` is the number that the mark gave (0: not marked yet)."""
+    """Who may send a notification now. ``attempt``: number of the last attempt begun.
+
+    ``started_at`` None: no attempt is under way.
+    """
 
     owner: str
     fence: int

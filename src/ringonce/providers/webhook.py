@@ -192,7 +192,7 @@ def endpoint(value: object) -> str:
     if ":" not in name and not all(map(_HOST_LABEL.fullmatch, name.removesuffix(".").split("."))):
         raise _bad("the host name is not valid", "check the part after ://")
     netloc = (f"[{name}]" if ":" in name else name) + (f":{port}" if port is not None else "")
-    tail = text[text.index(parts.netloc) + len(parts.netloc) :]
+    tail = text[text.index("//") + 2 + len(parts.netloc) :]
     url = f"{parts.scheme}://{netloc}{tail if tail.startswith('/') else '/' + tail}"
     if not url.isascii():
         raise _bad("it holds letters outside ASCII", "percent-encode them")
