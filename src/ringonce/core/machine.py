@@ -207,6 +207,8 @@ def _refused(
             alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
             if policy.on_auth is OnAuth.FAIL:
                 return _end(g, spent, error, (*effects, alert), notes)
+            if outcome.scope in {"address", "endpoint"}:  # one receiver's own credential: its neighbours go on
+                return _wait(g, now + AUTH_PROBE_AFTER, error, (*effects, alert), notes)
             pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
             return _wait(g, now, error, (*effects, pause, alert), notes)
         case OutcomeClass.DISABLED | OutcomeClass.NOT_IMPLEMENTED:
@@ -461,7 +463,6 @@ def _unready(s: State, e: Retry, now: int, jitter: float, policy: Policy) -> Ste
 
 # --- the table ---------------------------------------------------------------------------------------------------
 
-NEW: Final = State(Status.PENDING)  # before it is enqueued
 ILLEGAL: Final[Handler] = _illegal
 _ = ILLEGAL
 
