@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ringonce.cli.session import FAILED, OK, config_file, note, show_json
+from ringonce.cli.session import FAILED, OK, UsageError, config_file, note, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -61,18 +61,17 @@ def demo(
         json: Print only the report, with the verdict, as JSON.
     """
     from ringonce.cli.demo_view import Lines, Screen
-    from ringonce.errors import InputError
 
     if not FEWEST <= notifications <= MOST:
-        raise InputError(f"must be between {FEWEST} and {MOST}", field="NOTIFICATIONS")
+        raise UsageError(f"must be between {FEWEST} and {MOST}", field="NOTIFICATIONS")
     if config_file.get() is not None:
-        raise InputError("the demo writes a configuration of its own", field="CONFIG", mend="leave it out")
+        raise UsageError("the demo writes a configuration of its own", field="CONFIG", mend="leave it out")
     seed = secrets.randbelow(10_000) if seed is None else seed
     folder = _folder(keep)
     if json:
         view: View = Lines(note)
     else:
-        view = Screen() if sys.stdout.isatty() else Lines(print)
+        view = Screen() if sys.stdout.isatty() else Lines(_at_once)
     with _interruptible():
         outcome = asyncio.run(_play(notifications, seed, folder, view))
     if json:
@@ -349,13 +348,17 @@ class _Play:
         return RingonceError(text, mend=f"see {self._log}", code="demo_failed")
 
 
+def _at_once(line: str) -> None:
+    """A line that a reader of the pipe sees now."""
+    print(line, flush=True)
+
+
 def _wait(worker: subprocess.Popen[bytes]) -> None:
     worker.wait()
 
 
 def _folder(keep: Path | None) -> Path:
-    """Where everything is written. Raises InputError: it is not empty, or can not be made."""
-    from ringonce.errors import InputError
+    """Where everything is written. Raises UsageError: it is not empty, or can not be made."""
 
     if keep is None:
         return Path(tempfile.mkdtemp(prefix="ringonce-demo-"))
@@ -363,9 +366,9 @@ def _folder(keep: Path | None) -> Path:
         keep.mkdir(parents=True, exist_ok=True)
         full = any(keep.iterdir())
     except OSError as error:
-        raise InputError(f"{keep} can not be used: {error.strerror}", field="KEEP") from None
+        raise UsageError(f"{keep} can not be used: {error.strerror}", field="KEEP") from None
     if full:
-        raise InputError(f"{keep} is not empty", field="KEEP", mend="name a new folder")
+        raise UsageError(f"{keep} is not empty", field="KEEP", mend="name a new folder")
     return keep.resolve()
 
 
