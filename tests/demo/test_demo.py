@@ -25,7 +25,11 @@ def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "ringonce", "demo", "--notifications", str(FEW), *arguments],
         cwd=folder,
-        env={**os.environ, "RINGONCE_CHANNELS__EMAIL__ENABLED": "false", "RINGONCE_STORE__URL": "sqlite:///no/where"},
+        env={
+            **os.environ,
+            "RINGONCE_CHANNELS__EMAIL__ENABLED": "false",
+            "RINGONCE_STORE__URL": "sqlite:///no/where",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -105,7 +109,10 @@ async def test_stopped_in_the_middle(tmp_path: Path, number: signal.Signals) -> 
 
 @pytest.mark.parametrize("arguments", [("--notifications", "19"), ("--keep", "."), ("--keep", "file")])
 def test_wrong_options(
-    arguments: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Too few, a folder that is not empty, no folder: usage errors that name the option."""
     (tmp_path / "file").touch()

@@ -11,7 +11,9 @@ from ringonce.vendors.verdict import Judgement, Promise, Told, judge
 
 PROMISES = {"once": Promise("assume_sent", 2), "again": Promise("resend", 2)}
 SENT = [
-    Told(id=f"{channel}-{number}", channel=channel, reference=f"{channel}-{number}", status="sent", final=True)
+    Told(
+        id=f"{channel}-{number}", channel=channel, reference=f"{channel}-{number}", status="sent", final=True
+    )
     for channel in PROMISES
     for number in range(4)
 ]
@@ -141,7 +143,9 @@ def test_repeats_must_be_told_of() -> None:
 @pytest.mark.parametrize(("kills", "kept"), [(1, False), (2, True)])
 def test_too_many_doubts_of_a_kill_are_seen(kills: int, kept: bool) -> None:
     """Three calls lost with a worker whose channel may have two under way: one too many, unless two were killed."""
-    doubted = [replace(item, lost_calls=1) if item.id in {"again-0", "again-1", "again-2"} else item for item in SENT]
+    doubted = [
+        replace(item, lost_calls=1) if item.id in {"again-0", "again-1", "again-2"} else item for item in SENT
+    ]
     judgement = verdict(doubted, kills=kills)
     assert judgement.ok is kept
     assert kept or "<= concurrency" in broken(judgement)[0]

@@ -158,7 +158,14 @@ class Screen:
 
 def _table(*, footer: bool = False) -> Table:
     """An airy table that fits: two columns between its columns."""
-    return Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold", show_footer=footer)
+    return Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        header_style="bold",
+        footer_style="bold",
+        show_footer=footer,
+    )
 
 
 def title(scenario: Scenario, seed: int) -> str:
@@ -181,7 +188,6 @@ def low() -> str:
 
 def show(console: Console, outcome: Outcome) -> None:
     """The once report against the ledgers, the checks, the verdict, and how to explore."""
-    console.print()
     console.print(compared(outcome))
     for check in outcome.judgement.checks:
         mark = "✓" if check.ok else "✗"
@@ -208,8 +214,8 @@ def compared(outcome: Outcome) -> Table:
         for count in judgement.channels.values()
     )
     again = sum(count.repeats_arrived for count in judgement.channels.values())
-    table.add_column("channel", "in all", no_wrap=True)
-    table.add_column("", "accepted; messages received", no_wrap=True)
+    table.add_column("channel", "in all", no_wrap=True, min_width=8)
+    table.add_column("", "accepted; messages", no_wrap=True)
     table.add_column("ringonce says", f"{total:,}", justify="right", no_wrap=True)
     table.add_column("the servers received", f"{arrived:,} + {again} again", justify="right", no_wrap=True)
     for way in outcome.scenario.ways:

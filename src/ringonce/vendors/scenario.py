@@ -43,7 +43,7 @@ ROUNDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 SETTINGS = (
     ("retry cycle", "100ms", "a minute in many systems"),
     ("lease", "3s", "15s by default"),
-    ("timeout", "2s", "15s by default"),
+    ("timeout", "1s", "15s by default"),
     ("floor of greylisting", "1s", "300s by default"),
 )
 """What is set low, so that the demo takes seconds: name, value, what is usual."""
@@ -309,9 +309,7 @@ def chat(who: int) -> str:
     return str(FIRST_CHAT + who)
 
 
-def _common(
-    rules: Sequence[Rule], chosen: random.Random, folder: Path | None, name: str
-) -> dict[str, Any]:
+def _common(rules: Sequence[Rule], chosen: random.Random, folder: Path | None, name: str) -> dict[str, Any]:
     takes_its_time = Rule(Fault("delay", seconds=LATENCY))
     return {
         "plan": Plan((*rules, takes_its_time), chosen.randrange(2**32)),
