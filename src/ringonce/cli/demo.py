@@ -60,6 +60,7 @@ def demo(
         keep: The folder for configuration, database and ledgers; default: a new temporary one, which is printed.
         json: Print only the report, with the verdict, as JSON.
     """
+    began = time.monotonic()
     from ringonce.cli.demo_view import Lines, Screen
 
     if not FEWEST <= notifications <= MOST:
@@ -72,8 +73,12 @@ def demo(
         view: View = Lines(note)
     else:
         view = Screen() if sys.stdout.isatty() else Lines(_at_once)
-    with _interruptible():
-        outcome = asyncio.run(_play(notifications, seed, folder, view))
+    try:
+        with _interruptible():
+            outcome = asyncio.run(_play(notifications, seed, folder, view, began))
+    except KeyboardInterrupt:
+        note(f"stopped; what there was until then is in {folder}")
+        raise
     if json:
         show_json(outcome.json())
     else:
@@ -191,12 +196,11 @@ class Killer:
                 self.killed.set()
 
 
-async def _play(notifications: int, seed: int, folder: Path, view: View) -> Outcome:
+async def _play(notifications: int, seed: int, folder: Path, view: View, began: float) -> Outcome:
     from ringonce.app import Ringonce
     from ringonce.config import load
     from ringonce.vendors.scenario import Scenario
 
-    began = time.monotonic()
     with Scenario(notifications, seed, folder) as scenario:
         config = folder / "ringonce.toml"
         config.write_text(scenario.config(folder / "ringonce.db"), encoding="utf-8")
