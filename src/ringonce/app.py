@@ -83,10 +83,12 @@ class Ringonce:
         self.telemetry = Telemetry()
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
+        self._own_wire: Callable[[], Wire] = lambda: wire or Network(_network(self.config))
+        self._working = False
         self.store: Store = make_store(self.config.store.url, store_options(self.config), decode_event)
         self.engine = Engine(
             store=self.store,
-            wire=wire or Network(_network(self.config)),
+            wire=self._own_wire(),
             clock=SystemClock(),
             entropy=SystemEntropy(),
             telemetry=self.telemetry,
@@ -314,7 +316,7 @@ class Ringonce:
 
     async def test(self, channel: str, address: object, text: str = "This is a test of ringonce.") -> Probe:
         """Send one text through a channel, past the store. Raises NotFoundError, InputError."""
-        return await probe(self.engine, channel, address, Content(text=text))
+        return await probe(self.engine, self._own_wire(), channel, address, Content(text=text))
 
     # --- working ---
 
@@ -336,12 +338,18 @@ class Ringonce:
     ) -> Drained | None:
         """Deliver until ``stop`` is set; with ``drain`` until nothing is left that could be moved on.
 
-        Raises InputError for an unknown duty in ``only``.
+        Raises InputError for an unknown duty in ``only``; ConflictError while another one runs in this object.
         """
+        if self._working:
+            raise ConflictError("a worker runs here already", mend="one worker for each Ringonce")
         for duty in only:
             if duty not in DUTIES:
                 raise InputError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
-        return await Worker(self.engine, only).run(stop or asyncio.Event(), drain=drain)
+        self._working = True
+        try:
+            return await Worker(self.engine, only).run(stop or asyncio.Event(), drain=drain)
+        finally:
+            self._working = False
 
     def _entry(self, channel: str) -> Entry:
         entry = self.engine.channels.get(channel)

@@ -42,7 +42,12 @@ class Network:
     """
 
     def __init__(self, options: NetworkOptions | None = None) -> None:
-        options = options or NetworkOptions()
+        self._options = options or NetworkOptions()
+        self._closed = False
+        self._make()
+
+    def _make(self) -> None:
+        options = self._options
         self._http = HttpWire(
             allow_private_networks=options.allow_private_networks,
             ca_file=options.ca_file,
@@ -54,7 +59,10 @@ class Network:
         self._script = ScriptedWire()
 
     async def start(self) -> None:
-        """Open what is needed; called inside the running event loop."""
+        """Open what is needed; called inside the running event loop. After a close it starts afresh."""
+        if self._closed:
+            self._closed = False
+            self._make()
         await self._http.start()
         await self._mail.start()
         await self._script.start()
@@ -83,4 +91,5 @@ class Network:
 
     async def close(self, grace: float) -> None:
         """Wait up to ``grace`` seconds for what runs, then answer the rest, saying whether it was sent."""
+        self._closed = True
         await asyncio.gather(self._http.close(grace), self._mail.close(grace), self._script.close(grace))
