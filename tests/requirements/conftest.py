@@ -2,12 +2,12 @@
 
 import asyncio
 import base64
+import io
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from ringonce.app import Ringonce
+from ringonce.cli.root import run
 from ringonce.engine.views import life_view
 from ringonce.store.schema import dispatch, events, leases, notifications
 from ringonce.vendors.webhook import WebhookReceiver
@@ -169,12 +170,16 @@ class System:
         path.write_text(toml(self.config), encoding="utf-8")
         return path
 
-    async def command(self, *arguments: str, stdin: bytes = b"", code: int = 0) -> bytes:
-        """Run ``ringonce …`` in a process of its own; its standard output."""
-        process = await self.process(*arguments)
-        out, err = await asyncio.wait_for(process.communicate(stdin), DEADLINE)
-        assert process.returncode == code, err.decode()
-        return out
+    async def command(self, *arguments: str, code: int = 0) -> str:
+        """Run ``ringonce …`` in this process; its standard output."""
+        out, err = io.StringIO(), io.StringIO()
+
+        def call() -> int:
+            with redirect_stdout(out), redirect_stderr(err):
+                return run(["--config", str(self.file), *arguments])
+
+        assert await asyncio.to_thread(call) == code, err.getvalue()
+        return out.getvalue()
 
     async def process(self, *arguments: str) -> asyncio.subprocess.Process:
         """Start ``ringonce …``."""
@@ -275,16 +280,7 @@ def outcomes(view: Facts) -> list[str]:
     return [attempt["outcome"] for attempt in view["attempt_list"]]
 
 
-def accepted_once(receiver: WebhookReceiver) -> bool:
-    """Everything that the receiver took, it took once."""
-    return not receiver.ledger.repeats() and bool(receiver.ledger.accepted())
-
-
 def calls(receiver: WebhookReceiver) -> Counter[str]:
     """Requests per reference, repeats included."""
     return Counter(entry.reference for entry in receiver.ledger.entries)
 
-
-def environment() -> dict[str, str]:
-    """Ours, without what the tests themselves are configured by."""
-    return {key: item for key, item in os.environ.items() if not key.startswith("RINGONCE_")}

@@ -65,16 +65,15 @@ class Duties:
 
     async def _measure(self) -> None:
         telemetry = self._engine.telemetry
-        for item in await self._engine.store.backlog():
-            if not item.channel:
+        backlog = {item.channel: item for item in await self._engine.store.backlog()}
+        for name, entry in self._engine.channels.all().items():
+            item = backlog.get(name)
+            telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
+            if item is None:
                 continue
-            telemetry.gauge("ringonce_failed_backlog", item.retrying, channel=item.channel)
-            entry = self._engine.channels.get(item.channel)
             waiting = item.movable + item.paused
-            if waiting and entry is not None and not entry.channel.enabled:
-                telemetry.count(
-                    "ringonce_channel_disabled_total", waiting, channel=item.channel, reason="disabled"
-                )
+            if waiting and not entry.channel.enabled:
+                telemetry.count("ringonce_channel_disabled_total", waiting, channel=name, reason="disabled")
 
     async def rescue(self) -> float:
         """Take over what dead workers left; after an outage of the store wait one lease first."""
