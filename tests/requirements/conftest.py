@@ -92,6 +92,29 @@ class System:
             while not await condition():
                 await asyncio.sleep(0.005)
 
+    async def ended(self, id_: UUID) -> None:
+        """Wait until it is final."""
+        await self._until_view(id_, "final")
+
+    async def called(self, id_: UUID) -> None:
+        """Wait until a call of it has ended."""
+        await self._until_view(id_, "attempts")
+
+    async def _until_view(self, id_: UUID, name: str) -> None:
+        async def told() -> bool:
+            return bool((await self.view(id_))[name])
+
+        await self.until(told)
+
+    async def counted(self, name: str, **labels: str) -> None:
+        """Wait until this process has counted it once more than now."""
+        before = self.metric(name, **labels)
+
+        async def more() -> bool:
+            return self.metric(name, **labels) > before
+
+        await self.until(more)
+
     async def idle(self) -> bool:
         """Nothing is leased, to be expanded or due, but what waits for a channel that does not send."""
         now = await self.ring.store.now()
@@ -99,7 +122,8 @@ class System:
             view["name"] for view in await self.ring.channels() if view["paused"] or not view["enabled"]
         ]
         busy = dispatch.c.leased | (
-            (dispatch.c.due_at <= now + SOON) & ~((dispatch.c.purpose == "send") & dispatch.c.lane.in_(waiting))
+            (dispatch.c.due_at <= now + SOON)
+            & ~((dispatch.c.purpose == "send") & dispatch.c.lane.in_(waiting))
         )
         left = sa.select(
             sa.select(sa.func.count()).where(busy).scalar_subquery()
@@ -283,4 +307,3 @@ def outcomes(view: Facts) -> list[str]:
 def calls(receiver: WebhookReceiver) -> Counter[str]:
     """Requests per reference, repeats included."""
     return Counter(entry.reference for entry in receiver.ledger.entries)
-

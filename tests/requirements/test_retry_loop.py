@@ -70,15 +70,10 @@ async def test_A01_b_the_retry_loop_sees_only_what_is_committed(start: Start) ->
             assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) > 0)
             assert (await system.view(id_))["attempts"] == 0
             await system.allow("ringonce_attempts")
-            await system.until(lambda: ended(system, id_))
+            await system.ended(id_)
         view = await system.view(id_)
         assert (view["status"], outcomes(view)) == ("sent", ["transient", "accepted"])
         assert calls(server) == {str(id_): 2}
-
-
-async def ended(system: System, id_: object) -> bool:
-    """It is final."""
-    return bool((await system.view(id_))["final"])  # type: ignore[arg-type]
 
 
 # --- A02, AC4 ------------------------------------------------------------------------------------------------------
@@ -100,21 +95,16 @@ async def test_A02_a_only_the_owner_of_the_lock_releases_due_retries(start: Star
         assert taken == term + 1
         async with system.working(system.ring):
             witness = await system.accept("sand", send_at=None)
-            await system.until(lambda: called(system, witness))
+            await system.called(witness)
             assert (await system.view(id_))["attempts"] == 1
             assert await holder(system) == ("somebody else", taken)
             await other.store.drop_lease(RETRY_LEASE, "somebody else")
-            await system.until(lambda: ended(system, id_))
+            await system.ended(id_)
         now = await holder(system)
         assert now is not None
         assert now[0] not in {"somebody else", mine}
     finally:
         await other.close()
-
-
-async def called(system: System, id_: object) -> bool:
-    """At least one call was made."""
-    return bool((await system.view(id_))["attempts"])  # type: ignore[arg-type]
 
 
 async def test_A02_b_retries_start_with_a_cycle(start: Start) -> None:
@@ -125,13 +115,13 @@ async def test_A02_b_retries_start_with_a_cycle(start: Start) -> None:
     assert system.ring.config.retry.cycle == 60_000_000
     id_ = await system.accept("sand")
     async with system.working(system.ring):
-        await system.until(lambda: called(system, id_))
+        await system.called(id_)
         await system.pass_time(3600)
         other = await system.accept("sand")
-        await system.until(lambda: called(system, other))
+        await system.called(other)
         assert (await system.view(id_))["attempts"] == 1
     async with system.working(system.ring):
-        await system.until(lambda: ended(system, id_))
+        await system.ended(id_)
     assert Ringonce().config.retry.cycle == 1_000_000
     with pytest.raises(ConfigError, match=r"retry\.cycle"):
         Ringonce({"retry": {"cycle": "soon"}})
@@ -145,7 +135,7 @@ async def test_A02_c_only_due_rows_with_calls_left_are_taken(start: Start) -> No
     )
     early, spent = await system.accept("early"), await system.accept("spent")
     async with system.working(system.ring):
-        await system.until(lambda: ended(system, spent))
+        await system.ended(spent)
     await system.pass_time(60)
     await system.work()
     assert [(await system.view(id_))["attempts"] for id_ in (early, spent)] == [1, 2]
@@ -211,17 +201,12 @@ async def test_A03_b_status_and_event_are_one_transaction(start: Start, receiver
     await system.execute("ALTER TABLE ringonce_outbox RENAME TO ringonce_away")
     async with system.working(system.ring):
         assert await asyncio.to_thread(receiver.ledger.wait_for, lambda entries: len(entries) > 0)
-        await system.until(lambda: alerted(system, "store_unavailable"))
+        await system.counted("ringonce_alerts_total", kind="store_unavailable")
         assert (await system.view(id_))["status"] == "pending"
         await system.execute("ALTER TABLE ringonce_away RENAME TO ringonce_outbox")
-        await system.until(lambda: ended(system, id_))
+        await system.ended(id_)
     assert [one["status"] for one in await system.dispatched(id_)] == ["Sent"]
     assert calls(receiver) == {str(id_): 1}
-
-
-async def alerted(system: System, kind: str) -> bool:
-    """This alert was raised."""
-    return system.metric("ringonce_alerts_total", kind=kind) > 0
 
 
 async def test_A03_c_one_bad_row_never_fails_its_neighbours(start: Start, receiver: WebhookReceiver) -> None:
@@ -327,7 +312,7 @@ async def test_A05_b_a_person_sends_it_again(start: Start) -> None:
         system = await start(hook=webhook(backoff=AT_ONCE, max_attempts=2))
         id_ = await system.accept("hook", f"{server.url}/ada")
         async with system.working(system.ring):
-            await system.until(lambda: ended(system, id_))
+            await system.ended(id_)
         await system.command("failures", "retry", str(id_), "--by", "ada")
         await system.work()
         view = await system.view(id_)

@@ -29,9 +29,9 @@ class Probe:
 
 
 async def probe(engine: Engine, wire: Wire, channel: str, address: object, content: Content) -> Probe:
-    """Call the provider of ``channel`` once. Raises NotFoundError, InputError for what can not be sent.
+    """Call the provider of ``channel`` once, over a wire of its own.
 
-    ``wire`` is opened and closed here: a worker of this process goes on with its own.
+    Raises NotFoundError, InputError for what can not be sent.
     """
     entry = engine.channels.get(channel)
     if entry is None:

@@ -42,12 +42,7 @@ class Network:
     """
 
     def __init__(self, options: NetworkOptions | None = None) -> None:
-        self._options = options or NetworkOptions()
-        self._closed = False
-        self._make()
-
-    def _make(self) -> None:
-        options = self._options
+        options = options or NetworkOptions()
         self._http = HttpWire(
             allow_private_networks=options.allow_private_networks,
             ca_file=options.ca_file,
@@ -59,10 +54,7 @@ class Network:
         self._script = ScriptedWire()
 
     async def start(self) -> None:
-        """Open what is needed; called inside the running event loop. After a close it starts afresh."""
-        if self._closed:
-            self._closed = False
-            self._make()
+        """Open what is needed; called inside the running event loop."""
         await self._http.start()
         await self._mail.start()
         await self._script.start()
@@ -91,5 +83,4 @@ class Network:
 
     async def close(self, grace: float) -> None:
         """Wait up to ``grace`` seconds for what runs, then answer the rest, saying whether it was sent."""
-        self._closed = True
         await asyncio.gather(self._http.close(grace), self._mail.close(grace), self._script.close(grace))
