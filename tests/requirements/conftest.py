@@ -132,11 +132,16 @@ class System:
         return await self.sql(lambda c: c.execute(left).scalar_one()) == 0
 
     async def pass_time(self, seconds: float = 3600.0) -> None:
-        """Bring everything that is due in future so much nearer."""
+        """Bring everything that is to happen in future so much nearer."""
         by = int(seconds * 1_000_000)
         moved = (
-            sa.update(dispatch).values(due_at=dispatch.c.due_at - by),
-            sa.update(notifications).values(next_attempt_at=notifications.c.next_attempt_at - by),
+            sa.update(dispatch).values(
+                due_at=dispatch.c.due_at - by, expires_at=dispatch.c.expires_at - by
+            ),
+            sa.update(notifications).values(
+                next_attempt_at=notifications.c.next_attempt_at - by,
+                expires_at=notifications.c.expires_at - by,
+            ),
             sa.update(leases).values(expires_at=leases.c.expires_at - by),
         )
 

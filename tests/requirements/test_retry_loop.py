@@ -83,10 +83,12 @@ async def test_A02_a_only_the_owner_of_the_lock_releases_due_retries(start: Star
     """While another one holds `notifications:retry-worker` a due row stays; when its time is over the row is taken."""
     system = await start(sand={"provider": "sandbox", "script": ["transient", "ok"], "backoff": HOURS})
     id_ = await system.accept("sand")
-    await system.work()
-    found = await holder(system)
+    async with system.working(system.ring):
+        await system.called(id_)
+        found = await holder(system)
     assert found is not None
     mine, term = found
+    assert await holder(system) != found, "a worker that stops gives the lease up"
     other = await started(system.config)
     try:
         assert await other.store.take_lease(RETRY_LEASE, "somebody else", 60_000_000) is None

@@ -65,6 +65,13 @@ class Duties:
             await self._measure()
         return settings.cycle / 1_000_000
 
+    async def resign(self) -> None:
+        """Give the retry lease up, so that the next worker need not wait for its end."""
+        try:
+            await self._engine.store.drop_lease(RETRY_LEASE, self._shared.owner)
+        except StoreError as error:
+            log.warning("the lease %s is left to expire: %s", RETRY_LEASE, error)
+
     async def _measure(self) -> None:
         telemetry = self._engine.telemetry
         backlog = {item.channel: item for item in await self._engine.store.backlog()}

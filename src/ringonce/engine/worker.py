@@ -149,3 +149,4 @@ class Worker:
             log.warning("results could not be written in time; their attempts will be in doubt")
         for loop in self._loops:
             await loop.stop()
+        await self._duties.resign()
