@@ -84,6 +84,7 @@ class Ringonce:
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
         self._wire = wire
+        self._working = False
         self.store: Store = make_store(self.config.store.url, store_options(self.config), decode_event)
         self.engine = Engine(
             store=self.store,
@@ -337,14 +338,20 @@ class Ringonce:
     ) -> Drained | None:
         """Deliver until ``stop`` is set; with ``drain`` until nothing is left that could be moved on.
 
-        Raises InputError for an unknown duty in ``only``.
+        Raises InputError for an unknown duty in ``only``; ConflictError while another one runs in this object.
         """
+        if self._working:
+            raise ConflictError("a worker runs here already", mend="one worker for each Ringonce")
         for duty in only:
             if duty not in DUTIES:
                 raise InputError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
         # A wire that was closed stays closed, and a worker closes its own when it ends.
         self.engine.wire = self._fresh_wire()
-        return await Worker(self.engine, only).run(stop or asyncio.Event(), drain=drain)
+        self._working = True
+        try:
+            return await Worker(self.engine, only).run(stop or asyncio.Event(), drain=drain)
+        finally:
+            self._working = False
 
     def _fresh_wire(self) -> Wire:
         return self._wire or Network(_network(self.config))
