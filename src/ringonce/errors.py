@@ -23,7 +23,9 @@ class RingonceError(Exception):
 
     code = "ringonce_error"
 
-    def __init__(self, message: str, *, mend: str = "", field: str | None = None, code: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, mend: str = "", field: str | None = None, code: str | None = None
+    ) -> None:
         """Keep the message, the mend and the name of the field that is to blame."""
         super().__init__(message)
         self.message = message

@@ -138,5 +138,7 @@ def required(options: Mapping[str, object], key: str, provider: str) -> str:
     """A text option that must be there. Raises ConfigError naming it."""
     value = options.get(key)
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"provider {provider} needs {key}", field=key, mend=f'set {key} = "…" in the channel')
+        raise ConfigError(
+            f"provider {provider} needs {key}", field=key, mend=f'set {key} = "…" in the channel'
+        )
     return value

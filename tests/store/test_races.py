@@ -24,7 +24,8 @@ async def two(
     """Two stores on one database, as two processes have them."""
     with fresh_database(pg_server, pg_template.name) as database:
         stores = [
-            open_store(database.url(request.param), decode=decode, outbox_kinds=KINDS, pool_size=8) for _ in "ab"
+            open_store(database.url(request.param), decode=decode, outbox_kinds=KINDS, pool_size=8)
+            for _ in "ab"
         ]
         for store in stores:
             await store.open()
@@ -214,7 +215,9 @@ async def test_a_store_without_a_given_time_uses_the_servers(two: tuple[World, W
     await one.store.accept([new_event(Event("e", recipients=(person,)))], one.plan, one.decide)
     batch = await one.store.claim("email", "w-1", 1, LEASE)
     (claimed,) = batch.rows
-    marked = await one.store.mark("w-1", [(claimed.row.id, claimed.row.lease.fence, claimed.row.state.version)])
+    marked = await one.store.mark(
+        "w-1", [(claimed.row.id, claimed.row.lease.fence, claimed.row.state.version)]
+    )
     assert batch.now <= marked.now
     assert claimed.row.lease.until >= batch.now
     assert await one.store.extend("w-1", LEASE) == {claimed.row.id}
