@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ringonce.core import diagram
+from tools import providers_page, reference
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
@@ -35,6 +36,11 @@ class Generator:
 
 
 GENERATORS: list[Generator] = [
+    Generator("command-line", "docs/reference/command-line.md", reference.command_line),
+    Generator("configuration", "docs/reference/configuration.md", reference.configuration),
+    Generator("http", "docs/reference/http.md", reference.http),
+    Generator("errors", "docs/reference/errors.md", reference.error_codes),
+    Generator("providers", "docs/reference/providers.md", providers_page.page),
     Generator("transitions", "docs/reference/transitions.md", diagram.page),
 ]
 

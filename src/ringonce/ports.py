@@ -5,19 +5,35 @@ Times are microseconds UTC by the store's clock. ``now`` None means: the store's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-# ruff: noqa: PLC0414, TC001 - the records of the model that the ports speak in can be imported from here as well
-from ringonce.model.record import AttemptRow as AttemptRow
-from ringonce.model.record import Due as Due
-from ringonce.model.record import LaneState as LaneState
-from ringonce.model.record import Lease as Lease
-from ringonce.model.record import Life as Life
-from ringonce.model.record import OutboxRow as OutboxRow
-from ringonce.model.record import RecipientFacts as RecipientFacts
-from ringonce.model.record import Row as Row
-from ringonce.model.record import TimelineEntry as TimelineEntry
+from ringonce.model.records import (
+    Accepted,
+    AttemptRow,
+    Backlog,
+    Batch,
+    Brief,
+    Change,
+    Claimed,
+    Due,
+    Invalidation,
+    LanePause,
+    LaneState,
+    Lease,
+    Life,
+    Marked,
+    NewContent,
+    NewEvent,
+    NewNotification,
+    OutboxRow,
+    Plan,
+    Query,
+    RecipientFacts,
+    Row,
+    Settled,
+    TimelineEntry,
+    Write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,8 +41,8 @@ if TYPE_CHECKING:
 
     from ringonce.model.event import Event
     from ringonce.model.exchange import Answer, Request
-    from ringonce.model.notification import Address, Content, State, Status
-    from ringonce.model.transition import Note, Refusal, TransitionEvent
+    from ringonce.model.notification import Address
+    from ringonce.model.transition import Note
 
     Deliver: TypeAlias = Callable[[Sequence[tuple[object, Answer]]], None]
     """Takes (token, answer) pairs."""
@@ -37,8 +53,42 @@ if TYPE_CHECKING:
     Decide: TypeAlias = Callable[["Row", "Change", bool, int], "Write"]
     """(row as locked, change, is the guard's lease still held, now) -> Write. Pure; may be called again."""
 
-    Guard: TypeAlias = Callable[["Row"], bool | Awaitable[bool]]
+    Guard: TypeAlias = Callable[["Row"], Awaitable[bool]]
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
+
+__all__ = [
+    "RETRY_LEASE",
+    "Accepted",
+    "AttemptRow",
+    "Backlog",
+    "Batch",
+    "Brief",
+    "Change",
+    "Claimed",
+    "Clock",
+    "Due",
+    "Entropy",
+    "Invalidation",
+    "LanePause",
+    "LaneState",
+    "Lease",
+    "Life",
+    "Marked",
+    "NewContent",
+    "NewEvent",
+    "NewNotification",
+    "OutboxRow",
+    "Plan",
+    "Query",
+    "RecipientFacts",
+    "Row",
+    "Settled",
+    "Store",
+    "Telemetry",
+    "TimelineEntry",
+    "Wire",
+    "Write",
+]
 
 RETRY_LEASE = "notifications:retry-worker"
 
@@ -98,216 +148,17 @@ class Wire(Protocol):
 class Telemetry(Protocol):
     """Counters, gauges and alerts."""
 
-    def count(self, name: str, value: int = 1, **labels: str) -> None:
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         """Add to a counter."""
         ...
 
-    def gauge(self, name: str, value: float, **labels: str) -> None:
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
         """Set a gauge."""
         ...
 
-    def alert(self, kind: str, text: str, **labels: str) -> None:
+    def alert(self, kind: str, text: str, /, **labels: str) -> None:
         """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
         ...
-
-
-# --- intake and expansion -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NewEvent:
-    """An event ready to be stored. ``key``: 16-byte digest of (tenant, event id); ``body``: canonical JSON."""
-
-    event: Event
-    key: bytes
-    body_hash: bytes
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class NewContent:
-    """``key`` is unique within the event: channel and locale."""
-
-    key: str
-    content: Content
-
-
-@dataclass(frozen=True, slots=True)
-class NewNotification:
-    """A notification to be inserted. ``address`` None: there was none, the notification says so and is final."""
-
-    id: UUID
-    recipient: str
-    channel: str
-    account: str
-    address: Address | None
-    content_key: str
-    write: Write
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What the rules made of one chunk of an event's recipients."""
-
-    contents: tuple[NewContent, ...]
-    notifications: tuple[NewNotification, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Brief:
-    """The line of an answer that stands for one notification."""
-
-    id: UUID
-    recipient: str
-    channel: str
-    status: Status
-    final: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What became of one NewEvent. ``conflict``: the id is known with another body, nothing was stored for it."""
-
-    event_id: str
-    duplicate: bool = False
-    conflict: bool = False
-    pruned: bool = False
-    expanding: bool = False
-    notifications: tuple[Brief, ...] = ()
-
-
-# --- dispatch ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A row under our lease, with what is needed to send it."""
-
-    row: Row
-    content: Content
-    address_changed: bool = False
-    purpose: str = "send"
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What a claim returned, and the store's time at that moment."""
-
-    now: int
-    rows: tuple[Claimed, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """The survivors of a mark, id -> attempt number; and those that a tombstone stopped, id -> subject."""
-
-    now: int
-    begun: Mapping[UUID, int]
-    cancelled: Mapping[UUID, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
-
-    ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already.
-    """
-
-    id: UUID
-    event: TransitionEvent
-    guard: tuple[str, int] | None = None
-    attempt: AttemptRow | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Invalidation:
-    """Drop an address if it was registered before ``proof_at`` (None: now)."""
-
-    address_id: int
-    value: str
-    reason: str
-    proof_at: int | None = None
-    replace_with: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LanePause:
-    """Stop claiming from ``lane`` until ``until`` (None: until resumed)."""
-
-    lane: str
-    reason: str
-    until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A step, lowered to what the store persists in one transaction.
-
-    ``changed`` False: the state is as before. ``due`` None: the dispatch row is deleted when the state is
-    final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update.
-    """
-
-    state: State
-    changed: bool = True
-    due: Due | None = None
-    attempt: AttemptRow | None = None
-    notes: tuple[Note, ...] = ()
-    outbox: tuple[OutboxRow, ...] = ()
-    invalidate: tuple[Invalidation, ...] = ()
-    pauses: tuple[LanePause, ...] = ()
-    refused: Refusal | None = None
-    alerts: tuple[tuple[str, str], ...] = ()
-    counters: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What became of a Change. ``row`` None: there is no such notification."""
-
-    change: Change
-    row: Row | None
-    write: Write | None
-    lease_held: bool = False
-
-
-# --- reading ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A search. None means any. ``tenant`` None: the platform's own view over all tenants."""
-
-    tenant: str | None = None
-    status: tuple[str, ...] = ()
-    channel: str | None = None
-    recipient: str | None = None
-    event_id: str | None = None
-    event_type: str | None = None
-    subject: str | None = None
-    code: str | None = None
-    terminal_failures: bool = False
-    since: int | None = None
-    limit: int = 50
-    after: UUID | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """What is left, for ``--drain``, health and metrics, per channel.
-
-    ``movable``: a worker could do something now or by itself later (retries, leases that run, events not
-    expanded count under channel ``''``). ``oldest_due`` in microseconds UTC.
-    """
-
-    channel: str
-    movable: int = 0
-    future: int = 0
-    held: int = 0
-    paused: int = 0
-    retrying: int = 0
-    leased: int = 0
-    oldest_due: int | None = None
-    next_due: int | None = None
 
 
 class Store(Protocol):
@@ -331,12 +182,12 @@ class Store(Protocol):
 
     # intake
     async def accept(
-        self, events: Sequence[NewEvent], plan: Planner, *, now: int | None = None
+        self, events: Sequence[NewEvent], plan: Planner, decide: Decide, *, now: int | None = None
     ) -> list[Accepted]:
         """Store events; expand those of up to 100 recipients at once, leave the rest to ``expand``."""
         ...
 
-    async def expand(self, plan: Planner, *, limit: int = 100, now: int | None = None) -> int:
+    async def expand(self, plan: Planner, decide: Decide, *, limit: int = 100, now: int | None = None) -> int:
         """Expand the next chunk of up to ``limit`` recipients of one due event; 0: there was none."""
         ...
 

@@ -8,10 +8,10 @@ SMTP, pooling, timeouts, redaction, size caps and the guard against private addr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from ringonce.core.classify import Rule, classify
-from ringonce.errors import ConfigError, InputError
+from ringonce.core.classify import JSON_API, Rule, classify
+from ringonce.errors import ConfigError, InputError, PayloadTooLarge
 from ringonce.model.exchange import (
     Answer,
     Fault,
@@ -29,10 +29,8 @@ from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import InDoubt
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 __all__ = [
+    "JSON_API",
     "Address",
     "Answer",
     "Code",
@@ -52,12 +50,14 @@ __all__ = [
     "NoAnswer",
     "Outcome",
     "OutcomeClass",
+    "PayloadTooLarge",
     "Provider",
     "Request",
     "Rule",
     "ScriptedAnswer",
     "ScriptedRequest",
     "classify",
+    "length",
 ]
 
 
@@ -90,8 +90,10 @@ class Context:
 class Provider:
     """Base class of all providers; override what differs from the defaults.
 
-    ``Options`` is a frozen dataclass; its fields are the provider's keys in ``[channels.NAME]``. Their values
-    come as plain TOML values with secrets already resolved; the constructor checks them and raises ConfigError.
+    ``Options`` is a frozen dataclass; its fields are the provider's keys in ``[channels.NAME]`` (a trailing
+    underscore is left out: ``from_`` is the key ``from``), a field without default must be set. Their values
+    come as plain TOML values with secrets already resolved and of the annotated types; the constructor checks
+    them and raises ConfigError. Mark a secret ``field(repr=False)``.
     """
 
     name: ClassVar[str]
@@ -104,10 +106,12 @@ class Provider:
     """What the receiver makes of a second send under the same client reference."""
     unknown_budget: ClassVar[int | None] = None
     push: ClassVar[bool] = False
+    transport: ClassVar[str] = "http"
+    """What its answers are: ``http``, ``smtp`` or ``script``."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     Options: ClassVar[type[Any]]
 
-    def __init__(self, options: Any) -> None:  # noqa: ANN401 - each provider has its own Options
+    def __init__(self, options: Any) -> None:
         """Keep the options."""
         self.options = options
 
@@ -123,22 +127,66 @@ class Provider:
         return value.strip()
 
     def check(self, content: Content) -> None:
-        """Refuse at acceptance what this provider can not carry. Raises InputError naming the field."""
+        """Refuse at acceptance what this provider can not carry. Raises InputError naming the field.
+
+        HTML beside a text is another form of the same message, so a provider without HTML sends the text. HTML
+        alone, data, a title or a text that it can not carry are refused: nothing is left out silently.
+        """
+        features = self.features
+        for name in ("title", "text", "html"):
+            value = getattr(content, name)
+            if value and (trouble := _unfit(value)):
+                raise InputError(f"it holds {trouble}", field=f"content.{name}", mend="remove it")
+        if content.title and not features.title:
+            raise self._refused("title", "put it into the text")
+        if content.text and not features.text:
+            raise self._refused("text", "leave it out")
+        if content.html and not features.html and not content.text:
+            raise self._refused("html", "give a content.text as well")
+        if content.data and not features.data:
+            raise self._refused("data", "leave it out, or send it to a channel that carries data")
+        if not (content.title or content.text or content.html or (content.data and features.data)):
+            raise InputError("there is nothing to say", field="content", mend="give a content.text")
+        if features.max_text is not None and content.text:
+            size = length(content.text, features.unit)
+            if size > features.max_text:
+                raise PayloadTooLarge(
+                    f"{size} {features.unit}, and {self.name} carries {features.max_text}",
+                    field="content.text",
+                    mend="shorten it",
+                )
+
+    def _refused(self, field: str, mend: str) -> InputError:
+        return InputError(f"{self.name} carries no {field}", field=f"content.{field}", mend=mend)
 
     def request(self, message: Message, address: Address, context: Context) -> Request:
         """Build the one call. Raises InputError when the content can not be sent (becomes invalid_payload)."""
         raise TypeError(f"provider {self.name} builds no request")
 
-    def outcome(self, answer: Answer, context: Context) -> Outcome:
-        """What the answer means: the provider's rules first, then the defaults of the status family."""
-        return classify(answer, self.rules, push=self.push, now=context.now)
+    @classmethod
+    def outcome(cls, answer: Answer, context: Context) -> Outcome:
+        """What the answer means: the provider's rules first, then the defaults of the status family.
+
+        A method of the class, because an answer can be understood without options and credentials.
+        """
+        return classify(answer, cls.rules, push=cls.push, now=context.now)
 
 
-def required(options: Mapping[str, object], key: str, provider: str) -> str:
-    """A text option that must be there. Raises ConfigError naming it."""
-    value = options.get(key)
-    if not isinstance(value, str) or not value:
-        raise ConfigError(
-            f"provider {provider} needs {key}", field=key, mend=f'set {key} = "…" in the channel'
-        )
-    return value
+def length(text: str, unit: str) -> int:
+    """How long a text is in ``chars`` (code points), ``bytes`` (UTF-8) or ``utf16`` (code units)."""
+    if unit == "bytes":
+        return len(text.encode())
+    if unit == "utf16":
+        return len(text.encode("utf-16-le")) // 2
+    return len(text)
+
+
+def _unfit(text: str) -> str:
+    """What no database and no wire format can hold, if anything."""
+    if "\0" in text:
+        return "the character U+0000"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "half of a surrogate pair, which is no character"
+    return ""

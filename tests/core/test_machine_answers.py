@@ -280,3 +280,10 @@ def test_accepted_is_no_refusal() -> None:
 
     with pytest.raises(IllegalTransition):
         _refused(ready(), OK, NOW, 0.0, PLAIN)
+
+
+def test_auth_of_one_receiver_stops_nobody_else() -> None:
+    """A refused credential of one endpoint delays its own row by the probe's time and pauses no lane."""
+    made = answered(replace(DENIED, scope="endpoint"))
+    assert effects(made, Pause) == []
+    assert effects(made, Send) == [Send(NOW + 300 * S, armed=True)]

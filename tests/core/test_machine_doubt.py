@@ -252,6 +252,7 @@ def test_late_wait_of_a_doubt() -> None:
     made = take(held(), LateAnswer(1, DENIED), policy=HOLD)
     assert (made.state.status, made.state.next_attempt_at) == (Status.FAILED, NOW)
     assert [p.reason for p in effects(made, Pause)] == ["auth"]  # type: ignore[attr-defined]
+    assert (made.state.attempts, made.state.spent) == (1, Spent(1))
     off = take(held(), LateAnswer(1, out("disabled")), policy=HOLD)
     assert off.state.next_attempt_at == NOW
 

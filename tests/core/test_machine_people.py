@@ -220,6 +220,9 @@ def test_failed_receipt_reopens() -> None:
     ended = take(SENT, Receipt(1, "failed", out("blocked")))
     assert [e["revision"] for e in emitted(ended)] == [2]
     assert take(SENT, Receipt(1, "failed", SILENT)).state == SENT
+    odd = take(SENT, Receipt(1, "failed", OK)).state
+    assert odd.last_error is not None
+    assert odd.last_error.code == "NTF_PROVIDER_TRANSIENT"
 
 
 def test_failed_receipts_exhaust() -> None:

@@ -97,8 +97,7 @@ class Life:
     state: State
     now: int = NOW
     number: int = 0
-    calls: int = 0
-    sent_late: int = 0
+    late: int = 0
     published: list[int] = field(default_factory=list)
 
     def mark(self) -> bool:
@@ -143,17 +142,15 @@ class Life:
         after = made.state
         assert after.attempts >= before.attempts
         assert after.attempts - before.attempts <= 1
+        assert after.spent.base >= before.spent.base
         if made.refused is None and isinstance(event, Retry):
-            self.calls, self.sent_late = 0, 0
+            self.late = 0
             assert after.spent.base == after.attempts
-        self.calls += after.attempts - before.attempts
-        if isinstance(event, LateAnswer | Receipt) and after.attempts > before.attempts:
-            self.sent_late += 1
-        assert self.calls <= self.policy.max_attempts + self.sent_late
-        assert self.calls == after.attempts - after.spent.base
-        assert (
-            min(after.spent.base, after.spent.transient, after.spent.rate_limited, after.spent.unknown) >= 0
-        )
+        if isinstance(event, LateAnswer | Receipt):
+            self.late += after.attempts - before.attempts
+        assert after.attempts - after.spent.base <= self.policy.max_attempts + self.late
+        spent = after.spent
+        assert min(spent.base, spent.transient, spent.rate_limited, spent.unknown) >= 0
 
     def check_published(self, made: Step) -> None:
         """Each end of a revision as sent or terminally failed is published once, and revisions only grow."""

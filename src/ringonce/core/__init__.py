@@ -1,1 +1,1 @@
-"""What should happen? Pure verbs: no clock, no randomness, no I/O; ``now`` and ``jitter`` are arguments."""
+"""What should happen? Pure verbs: no I/O, no clock, no randomness."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ringonce.model.notification import State
     from ringonce.model.policy import Policy
-    from ringonce.model.record import AttemptRow, LaneState, Life, TimelineEntry
+    from ringonce.model.records import AttemptRow, LaneState, Life, TimelineEntry
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

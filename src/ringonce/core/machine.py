@@ -12,7 +12,7 @@ The rules that the handlers encode:
   accepts and then reports a failure can not keep a notification in the loop for ever.
 * ``unknown`` holds the attempts without a verdict. Under ``in_doubt`` the doubt is about the newest of them; the
   older ones have already been passed over by the policy or by a person.
-* A verdict that says "it arrived" always wins, however late; nothing is sent after it.
+* A verdict that says "it arrived" wins, however late; nothing is sent after it.
 * ``next_attempt_at`` is None exactly when nothing more will be tried by itself.
 * A revision that ends as sent or as terminally failed emits ``notification.dispatched`` once. Whatever ends after
   such an end has a higher revision.
@@ -68,6 +68,11 @@ RE_ADDRESSES: Final = 2
 """How often one revision follows an address to its new form before the answer counts as a refusal."""
 
 
+def new() -> State:
+    """The state of a notification that is about to be created."""
+    return State(Status.PENDING)
+
+
 def step(state: State, event: TransitionEvent, now: int, jitter: float, policy: Policy) -> Step:
     """What follows from ``event``.
 
@@ -115,8 +120,7 @@ def _sent(
     return Step(state, (tally.changed("Sent", state), tally.dispatched("Sent", state)), notes)
 
 
-# --- a call that did not succeed ---------------------------------------------------------------------------------
-# ``g``, the ground, is the old state with the call accounted for: counted, and in its revision.
+# --- a call that did not succeed: ``g``, the ground, is the old state with the call accounted for -----------------
 
 
 def _end(
@@ -197,12 +201,17 @@ def _refused(
         case OutcomeClass.INVALID_RECIPIENT | OutcomeClass.BLOCKED:
             return _end(g, spent, error, effects, notes)
         case OutcomeClass.INVALID_PAYLOAD:
-            note = Note("code_error", {"code": error.code, "text": error.text})
-            return _end(g, spent, error, effects, (*notes, note))
+            told = (*notes, Note("code_error", {"code": error.code, "text": error.text}))
+            return _end(g, spent, error, effects, told)
         case OutcomeClass.AUTH:
             alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
             if policy.on_auth is OnAuth.FAIL:
                 return _end(g, spent, error, (*effects, alert), notes)
+            if outcome.scope in {
+                "address",
+                "endpoint",
+            }:  # one receiver's own credential: its neighbours go on
+                return _wait(g, now + AUTH_PROBE_AFTER, error, (*effects, alert), notes)
             pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
             return _wait(g, now, error, (*effects, pause, alert), notes)
         case OutcomeClass.DISABLED | OutcomeClass.NOT_IMPLEMENTED:
@@ -247,8 +256,9 @@ def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) 
         raise IllegalTransition("a notification is enqueued once", mend=_BUG)
     new = State(Status.PENDING, 0, next_attempt_at=e.due_at, expires_at=e.expires_at)
     if e.cancelled:
-        note = Note("cancelled", {"by": "subject", "reason": "withdrawn before it was planned"})
-        return tally.ended(new, Status.CANCELLED, note)
+        return tally.ended(
+            new, Status.CANCELLED, Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
+        )
     if e.suppressed_by is not None:
         return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
     if e.expires_at is not None and e.expires_at <= now:
@@ -307,15 +317,10 @@ def _late(s: State, e: LateAnswer, _now: int, _jitter: float, _policy: Policy) -
 
 def _decided(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> Step:
     """In doubt: a verdict on the attempt that the doubt is about decides like an answer in time."""
-    if (
-        e.outcome.cls is OutcomeClass.ACCEPTED
-        or e.attempt != s.unknown[-1]
-        or not tally.is_verdict(e.outcome)
-    ):
+    arrived = e.outcome.cls is OutcomeClass.ACCEPTED
+    if arrived or e.attempt != s.unknown[-1] or not tally.is_verdict(e.outcome):
         return _late(s, e, now, jitter, policy)
-    g = tally.ground(
-        s, s.attempts, s.revision, tally.charged(s.spent, policy, -1), tally.without(s.unknown, e.attempt)
-    )
+    g = tally.taken_back(s, e.attempt, e.outcome, policy, s.revision)
     return _refused(g, e.outcome, now, jitter, policy, (tally.late_note(e.attempt, e.outcome),))
 
 
@@ -323,9 +328,9 @@ def _proved(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) ->
     """Sent: by fact it stays; what was only assumed becomes a fact or is taken back."""
     if e.outcome.cls is OutcomeClass.ACCEPTED:
         if s.assumed or s.rests_on == e.attempt:
+            message_id = None if s.message_id else e.outcome.message_id
             unknown = tally.without(s.unknown, e.attempt)
-            message_id = e.outcome.message_id if s.message_id is None else None
-            return tally.known(s, unknown, (), (), rests_on=e.attempt, message_id=message_id)
+            return tally.known(s, unknown, rests_on=e.attempt, message_id=message_id)
         return tally.known(s, tally.without(s.unknown, e.attempt))
     if s.assumed and s.rests_on == e.attempt and tally.is_verdict(e.outcome):
         return _reopened(s, e.attempt, e.outcome, now, jitter, policy)
@@ -334,12 +339,9 @@ def _proved(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) ->
 
 def _reopened(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, policy: Policy) -> Step:
     """What it rested on proves false: a new revision, with what is left of the budgets."""
-    spent = tally.charged(s.spent, policy, -1) if attempt in s.unknown else s.spent
-    g = tally.ground(s, s.attempts, s.revision + 1, spent, tally.without(s.unknown, attempt))
-    note = Note(
-        "reopened", {"attempt": attempt, "revision": g.revision, "code": tally.error_of(outcome).code}
-    )
-    return _refused(g, outcome, now, jitter, policy, (note,))
+    g = tally.taken_back(s, attempt, outcome, policy, s.revision + 1)
+    facts = {"attempt": attempt, "revision": g.revision, "code": tally.error_of(outcome).code}
+    return _refused(g, outcome, now, jitter, policy, (Note("reopened", facts),))
 
 
 def _told(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> Step:
@@ -358,11 +360,10 @@ def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> St
         return Step(s)
     if not e.crashed_too_often:
         return _doubt(s, e.attempt, tally.LOST, now, jitter, policy)
-    g = tally.ground(
-        s, s.attempts + 1, s.revision, tally.charged(s.spent, policy, 1), (*s.unknown, e.attempt)
-    )
+    spent, unknown = tally.charged(s.spent, policy, 1), (*s.unknown, e.attempt)
+    g = tally.ground(s, s.attempts + 1, s.revision, spent, unknown)
     error = LastError(Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it")
-    return _end(g, g.spent, error, (Alert("worker_crash", f"attempt {e.attempt}: {error.text}"),), ())
+    return _end(g, spent, error, (Alert("worker_crash", f"attempt {e.attempt}: {error.text}"),), ())
 
 
 def _unsure(s: State, e: LeaseLost, _now: int, _jitter: float, _policy: Policy) -> Step:
@@ -382,7 +383,7 @@ def _receipt(s: State, e: Receipt, now: int, jitter: float, policy: Policy) -> S
         "receipt", {"attempt": e.attempt, "kind": e.kind, "code": e.outcome.code if e.outcome else None}
     )
     failed = e.kind == "failed"
-    outcome = (e.outcome or tally.REPORTED) if failed else tally.ARRIVED
+    outcome = tally.reported(e.outcome) if failed else tally.ARRIVED
     if failed and s.status is Status.SENT and s.rests_on == e.attempt and tally.is_verdict(outcome):
         made = _reopened(s, e.attempt, outcome, now, jitter, policy)
     else:
@@ -468,7 +469,7 @@ def _unready(s: State, e: Retry, now: int, jitter: float, policy: Policy) -> Ste
 # --- the table ---------------------------------------------------------------------------------------------------
 
 ILLEGAL: Final[Handler] = _illegal
-_: Final[Handler] = ILLEGAL
+_ = ILLEGAL
 
 # Approved, Regenerated, LookedUp and Fold are illegal until drafts, look-ups and digests exist.
 # fmt: off

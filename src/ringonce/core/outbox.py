@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ringonce.core.tally import DISPATCHED
-from ringonce.model.record import OutboxRow
+from ringonce.model.records import OutboxRow
 
 if TYPE_CHECKING:
     from uuid import UUID

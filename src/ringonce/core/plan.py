@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ringonce.model.event import Event
     from ringonce.model.notification import Address
     from ringonce.model.policy import Channel
-    from ringonce.model.record import RecipientFacts
+    from ringonce.model.records import RecipientFacts
 
 NO_ADDRESS: Final = "no_address"
 UNKNOWN_CHANNEL: Final = "unknown_channel"

@@ -58,6 +58,11 @@ def address_effects(outcome: Outcome) -> tuple[Effect, ...]:
     return ()
 
 
+def reported(outcome: Outcome | None) -> Outcome:
+    """What a receipt says that tells of a failure: its own outcome, if that is one."""
+    return REPORTED if outcome is None or outcome.cls is OutcomeClass.ACCEPTED else outcome
+
+
 def hint(outcome: Outcome) -> int | None:
     """Retry-After in microseconds."""
     return None if outcome.retry_after_s is None else outcome.retry_after_s * SECOND
@@ -145,6 +150,17 @@ def ground(s: State, attempts: int, revision: int, spent: Spent, unknown: tuple[
         s.status, s.version + 1, revision, attempts, spent, unknown, CLOSED, None,
         s.last_error, s.message_id, None, s.expires_at,
     )  # fmt: skip
+
+
+def taken_back(s: State, attempt: int, outcome: Outcome, policy: Policy, revision: int) -> State:
+    """The ground after a late refusal: what the attempt was charged with is given back, for its class is known now.
+
+    A call that counts nothing (a refused credential) leaves the budget by way of ``base``: ``attempts`` never shrink.
+    """
+    spent = charged(s.spent, policy, -1) if attempt in s.unknown else s.spent
+    if not counts(outcome, policy):
+        spent = Spent(spent.base + 1, spent.transient, spent.rate_limited, spent.unknown)
+    return ground(s, s.attempts, revision, spent, without(s.unknown, attempt))
 
 
 def on(g: State, status: Status, spent: Spent, due: int | None, error: LastError | None) -> State:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - stored events are decoded by these annotations
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ringonce.model.notification import Content
-
-AddressValue = "str | Mapping[str, object]"
+from ringonce.model.notification import Content  # noqa: TC001 - stored events are decoded by these annotations
 
 
 @dataclass(frozen=True, slots=True)

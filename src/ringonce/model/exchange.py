@@ -10,13 +10,15 @@ from enum import StrEnum
 class HttpRequest:
     """One HTTP call. ``guarded``: the endpoint comes from a user, so private addresses are refused by the wire.
 
+    URL, headers and body may hold tokens and personal data: they never show in the object's own text.
+
     Times are seconds. ``max_answer`` is in bytes: more is cut off and the answer marked ``truncated``.
     """
 
     method: str
-    url: str
-    headers: tuple[tuple[str, str], ...] = ()
-    body: bytes = b""
+    url: str = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    body: bytes = field(default=b"", repr=False)
     timeout: float = 15.0
     connect_timeout: float = 5.0
     guarded: bool = False
@@ -31,7 +33,7 @@ class MailServer:
     host: str
     port: int = 587
     tls: str = "auto"
-    user: str | None = None
+    user: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
 
 
@@ -41,8 +43,8 @@ class MailRequest:
 
     server: MailServer
     sender: str
-    recipient: str
-    message: bytes
+    recipient: str = field(repr=False)
+    message: bytes = field(repr=False)
     timeout: float = 30.0
     connect_timeout: float = 10.0
     final_timeout: float = 600.0

@@ -89,6 +89,5 @@ class Channel:
     timeout: int = 15 * SECOND
     lease: int = 15 * SECOND
     concurrency: int = 20
-    mark: bool = True
     account: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)

@@ -94,7 +94,7 @@ def make_row(facts: Sequence[Any], dispatched: Dispatch | None) -> Row:
     started = dispatched is not None and dispatched.started_at is not None
     lease = None
     if dispatched is not None and dispatched.leased:
-        number = dispatched.attempt if started else 0
+        number = dispatched.attempt
         lease = Lease(
             dispatched.owner or "", dispatched.fence, dispatched.due_at or 0, number, dispatched.started_at
         )

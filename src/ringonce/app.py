@@ -1,0 +1,446 @@
+"""The composition root: configuration, store, wire, clock and providers plugged into one engine.
+
+``Ringonce`` is the library's face, and what the API and the command line stand on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+
+from ringonce import registry
+from ringonce.clock import SystemClock, SystemEntropy
+from ringonce.config import CHANNEL_KEYS, Config, change, from_mapping, load, with_provider_defaults
+from ringonce.core.explain import explain
+from ringonce.engine.channels import Channels, Entry
+from ringonce.engine.contract import decode_event
+from ringonce.engine.engine import Engine, Settings
+from ringonce.engine.probe import Probe, probe
+from ringonce.engine.views import channel_view
+from ringonce.engine.worker import DUTIES, Drained, Worker
+from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
+from ringonce.model.notification import Content
+from ringonce.model.transition import Verdict
+from ringonce.ports import Invalidation, Query
+from ringonce.store import StoreOptions, make_store, migrate
+from ringonce.telemetry import Telemetry
+from ringonce.wire import Network, NetworkOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from types import TracebackType
+    from uuid import UUID
+
+    from ringonce.model.notification import Address
+    from ringonce.model.policy import Channel
+    from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
+    from ringonce.provider import Provider
+
+    Source = Config | str | Path | Mapping[str, object] | None
+
+log = logging.getLogger("ringonce")
+
+MICROSECONDS = 1_000_000
+G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
+
+
+class Ringonce:
+    """Accept notifications, deliver them, and tell what became of each.
+
+    ::
+
+        async with Ringonce("ringonce.toml") as ringonce:
+            await ringonce.notify(to={"email": "ada@example.com"}, content={"text": "Your order has left."})
+            await ringonce.run_worker()
+
+    Every method raises StoreError when the database can not be used.
+    """
+
+    def __init__(
+        self,
+        config: Source = None,
+        /,
+        *,
+        wire: Wire | None = None,
+        **overrides: object,
+    ) -> None:
+        """Read the configuration and build the providers; nothing is opened yet.
+
+        Args:
+            config: a file's path, a mapping with the file's structure, a Config, or None: ``RINGONCE_CONFIG``,
+                ``./ringonce.toml``, else the defaults.
+            wire: what carries requests instead of the network, for tests.
+            **overrides: sections of the configuration that win over it, e.g. ``store={"url": "sqlite://"}``.
+
+        Raises:
+            ConfigError: something in it is wrong.
+        """
+        self.config = _configuration(config, overrides)
+        self.telemetry = Telemetry()
+        self._guards: dict[str, Guard] = {}
+        self._told: set[str] = set()
+        self._wire = wire
+        self.store: Store = make_store(self.config.store.url, store_options(self.config), decode_event)
+        self.engine = Engine(
+            store=self.store,
+            wire=self._fresh_wire(),
+            clock=SystemClock(),
+            entropy=SystemEntropy(),
+            telemetry=self.telemetry,
+            channels=Channels(entries(self.config), self._override),
+            guards=self._guards,
+            settings=Settings(
+                cycle=self.config.retry.cycle,
+                grace=self.config.worker.grace / MICROSECONDS,
+                max_payload=self.config.limits.max_payload,
+            ),
+        )
+
+    async def migrate(self) -> tuple[str | None, str]:
+        """Bring the database to the schema that this version needs: (revision before, revision now)."""
+        return await migrate(self.config.store.url, store_options(self.config))
+
+    async def open(self) -> None:
+        """Connect to the database and read the changes that were made at run time.
+
+        A new SQLite file gets its tables; an older schema is an error whose mend is ``ringonce migrate``.
+        """
+        if self.config.store.new_file:
+            await self.migrate()
+        await self.store.open()
+        self.engine.channels.apply(await self.store.overrides())
+
+    async def close(self) -> None:
+        """Give everything back."""
+        self.telemetry.flush()
+        await self.store.close()
+
+    async def __aenter__(self) -> Self:
+        """Open."""
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    # --- accepting ---
+
+    async def notify(
+        self,
+        body: bytes | Mapping[str, object] | None = None,
+        /,
+        *,
+        caller: str | None = None,
+        **fields: object,
+    ) -> Accepted:
+        """Accept one event: the structure of ``POST /v1/notifications``, as a mapping, JSON bytes, or keywords.
+
+        ``caller``: the tenant that the caller may act for; None: any.
+
+        Raises:
+            InputError: the structure is wrong; the error names the field.
+            PayloadTooLarge: it is larger than ``limits.max_payload``.
+            ConflictError: the event id is known with another body.
+        """
+        if body is not None and fields:
+            raise InputError("give one structure or keywords, not both")
+        accepted = (await self.engine.accept([fields if body is None else body], tenant=caller))[0]
+        if accepted.conflict:
+            raise ConflictError(
+                f"event {accepted.event_id} was accepted with another body",
+                field="event_id",
+                mend="use a new event_id",
+            )
+        return accepted
+
+    async def notify_many(
+        self, bodies: Sequence[bytes | Mapping[str, object]], *, caller: str | None = None
+    ) -> list[Accepted]:
+        """Accept many in one transaction; one bad structure and nothing is stored.
+
+        A known event id with another body is no error here: that item says ``conflict``.
+        """
+        return await self.engine.accept(bodies, tenant=caller)
+
+    # --- by a person ---
+
+    async def cancel(self, id_: UUID, *, by: str = "library", tenant: str | None = None) -> Settled:
+        """Stop one notification. Raises NotFoundError; ConflictError when it is too late."""
+        return await self.engine.cancel(id_, by=by, tenant=tenant)
+
+    async def cancel_subject(self, subject: str, *, tenant: str = "", by: str = "library") -> list[Settled]:
+        """Withdraw a subject: nothing of it is begun any more, also what will be accepted before now's end."""
+        return await self.engine.cancel_subject(subject, tenant=tenant, by=by)
+
+    async def retry(
+        self, id_: UUID, *, by: str = "library", force: bool = False, tenant: str | None = None
+    ) -> Settled:
+        """Send a failed or doubtful one again. Raises NotFoundError, ConflictError."""
+        return await self.engine.retry(id_, by=by, force=force, tenant=tenant)
+
+    async def resolve(
+        self, id_: UUID, verdict: Verdict | str, *, by: str = "library", tenant: str | None = None
+    ) -> Settled:
+        """Decide a doubt: ``sent``, ``not_sent`` or ``assumed``. Raises NotFoundError, ConflictError."""
+        try:
+            decided = Verdict(verdict)
+        except ValueError:
+            raise InputError(f"must be one of {', '.join(Verdict)}", field="verdict") from None
+        return await self.engine.resolve(id_, decided, by=by, tenant=tenant)
+
+    # --- addresses ---
+
+    async def register(self, recipient: str, channel: str, address: object, *, tenant: str = "") -> Address:
+        """Register where a recipient is reached. Raises InputError for a wrong address or channel."""
+        return await self.engine.register(recipient, channel, address, tenant=tenant)
+
+    async def addresses(
+        self, recipient: str, channel: str | None = None, *, tenant: str = "", invalidated: bool = False
+    ) -> list[Address]:
+        """The addresses of a recipient; with ``invalidated`` the dropped ones too."""
+        return await self.store.addresses(tenant, recipient, channel, all_=invalidated)
+
+    async def invalidate(
+        self, recipient: str, channel: str, address: object, *, tenant: str = "", reason: str = "by a person"
+    ) -> int:
+        """Drop an address (the number of addresses that were dropped). Raises InputError, NotFoundError."""
+        entry = self._entry(channel)
+        value = entry.provider.address(address)
+        found = [
+            item for item in await self.store.addresses(tenant, recipient, channel) if item.value == value
+        ]
+        if not found:
+            raise NotFoundError(f"{recipient} has no such address on {channel}", field="address")
+        return await self.store.invalidate(
+            [Invalidation(item.id, item.value, reason) for item in found], tenant=tenant
+        )
+
+    # --- reading ---
+
+    async def get(self, id_: UUID, *, tenant: str | None = None) -> Life:
+        """Everything about one notification. Raises NotFoundError."""
+        life = await self.store.get(id_, tenant=tenant)
+        if life is None:
+            raise NotFoundError(f"no notification {id_}")
+        return life
+
+    async def explain(self, id_: UUID, *, tenant: str | None = None) -> list[str]:
+        """One notification's life in words, and what happens next. Raises NotFoundError."""
+        life = await self.get(id_, tenant=tenant)
+        name = life.row.channel
+        self.engine.channels.apply(await self.store.overrides())
+        entry = self.engine.channels.get(name)
+        lanes = {lane.lane: lane for lane in await self.store.lanes()}
+        return explain(
+            life,
+            await self.store.now(),
+            policy=None if entry is None else entry.channel.policy,
+            lane=lanes.get(name),
+            enabled=entry is None or entry.channel.enabled,
+        )
+
+    async def search(self, **terms: Any) -> list[Row]:
+        """Notifications, newest first; the terms are the fields of ``ports.Query``."""
+        return await self.store.search(Query(**terms))
+
+    async def report(
+        self,
+        *,
+        tenant: str | None = None,
+        channel: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        by: Sequence[str] = (),
+    ) -> list[Mapping[str, object]]:
+        """The once report: totals, one row per group of ``by`` (tenant, channel, day). Times: microseconds."""
+        return await self.store.report(tenant=tenant, channel=channel, since=since, until=until, by=by)
+
+    async def backlog(self) -> list[Backlog]:
+        """What is left to do, per channel."""
+        return await self.store.backlog()
+
+    async def outbox(
+        self, *, kind: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[tuple[int, OutboxRow]]:
+        """Events of ours with their position, in order; ``after``: the last position that was read."""
+        return await self.store.outbox(kind=kind, after=after, limit=limit)
+
+    # --- channels ---
+
+    async def channels(self) -> list[dict[str, object]]:
+        """All channels as they are now: configuration, changes at run time, pauses, backlog."""
+        overrides = await self.store.overrides()
+        self.engine.channels.apply(overrides)
+        lanes = {lane.lane: lane for lane in await self.store.lanes()}
+        backlog = {item.channel: item for item in await self.store.backlog()}
+        return [
+            channel_view(
+                entry, lane=lanes.get(name), backlog=backlog.get(name), changed=overrides.get(name, {})
+            )
+            for name, entry in self.engine.channels.all().items()
+        ]
+
+    async def change_channel(self, name: str, changes: Mapping[str, object]) -> None:
+        """Change settings of a channel while it runs, in the words of the file; None takes a change back.
+
+        Switching it on also resumes it when it was paused. Raises NotFoundError, ConfigError.
+        """
+        entry = self._entry(name)
+        now = dict((await self.store.overrides()).get(name, {}))
+        wanted = {key: value for key, value in {**now, **changes}.items() if value is not None}
+        if unknown := [key for key, value in changes.items() if value is None and key not in now]:
+            change(entry.channel, dict.fromkeys(unknown, False))
+        configured = entries(self.config)[name].channel
+        change(configured, wanted)
+        await self.store.override(name, changes)
+        if changes.get("enabled") is True:
+            await self.store.resume(name)
+        self.engine.channels.apply(await self.store.overrides())
+        self.engine.notify_workers()
+
+    async def enable(self, name: str) -> None:
+        """Let a channel send: what waited goes on. Raises NotFoundError."""
+        await self.change_channel(name, {"enabled": True})
+
+    async def disable(self, name: str) -> None:
+        """Let a channel's notifications wait. Raises NotFoundError."""
+        await self.change_channel(name, {"enabled": False})
+
+    async def test(self, channel: str, address: object, text: str = "This is a test of ringonce.") -> Probe:
+        """Send one text through a channel, past the store. Raises NotFoundError, InputError."""
+        return await probe(self.engine, self._fresh_wire(), channel, address, Content(text=text))
+
+    # --- working ---
+
+    def guard(self, kind: str) -> Callable[[G], G]:
+        """Decorate the subject guard of ``kind``, the part of ``subject`` before the colon.
+
+        It is asked with the notification's row before every attempt: False cancels it, an exception lets it wait.
+        A plain function runs in a thread, so it may use a blocking database driver.
+        """
+
+        def keep(function: G) -> G:
+            self._guards[kind] = _awaitable(function)
+            return function
+
+        return keep
+
+    async def run_worker(
+        self, stop: asyncio.Event | None = None, *, drain: bool = False, only: Sequence[str] = ()
+    ) -> Drained | None:
+        """Deliver until ``stop`` is set; with ``drain`` until nothing is left that could be moved on.
+
+        Raises InputError for an unknown duty in ``only``.
+        """
+        for duty in only:
+            if duty not in DUTIES:
+                raise InputError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
+        # A wire that was closed stays closed, and a worker closes its own when it ends.
+        self.engine.wire = self._fresh_wire()
+        return await Worker(self.engine, only).run(stop or asyncio.Event(), drain=drain)
+
+    def _fresh_wire(self) -> Wire:
+        return self._wire or Network(_network(self.config))
+
+    def _entry(self, channel: str) -> Entry:
+        entry = self.engine.channels.get(channel)
+        if entry is None:
+            known = ", ".join(self.engine.channels.all()) or "none"
+            raise NotFoundError(f"no channel {channel!r}", field="channel", mend=f"configured: {known}")
+        return entry
+
+    def _override(self, channel: Channel, changes: Mapping[str, object]) -> Channel:
+        """Changes from the store; one that the file contradicts by now is told of and left out."""
+        try:
+            return change(channel, changes)
+        except ConfigError as error:
+            if str(error) not in self._told:
+                self._told.add(str(error))
+                self.telemetry.alert("bad_override", f"a change made at run time is ignored: {error}")
+            return channel
+
+
+def entries(config: Config) -> dict[str, Entry]:
+    """Every channel with its provider. Raises ConfigError that names all that are wrong."""
+    built: dict[str, Entry] = {}
+    wrong: list[ConfigError] = []
+    for name, configured in config.channels.items():
+        try:
+            provider = _provider(configured, config.file)
+            channel = with_provider_defaults(
+                configured,
+                config.given[name],
+                in_doubt=provider.in_doubt,
+                unknown_budget=provider.unknown_budget,
+            )
+        except ConfigError as error:
+            wrong.append(error)
+        else:
+            built[name] = Entry(channel, provider)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        lines = "".join(f"\n  - {error}" for error in wrong)
+        raise ConfigError(f"{len(wrong)} channels can not be used:{lines}", field=wrong[0].field)
+    return built
+
+
+def store_options(config: Config) -> StoreOptions:
+    """How the store is opened by this configuration."""
+    return StoreOptions(
+        journal=config.store.journal.value,
+        synchronous=config.store.synchronous.value,
+        sqlite_module=config.store.sqlite_module.value,
+        pool_size=config.store.pool_size,
+        outbox_kinds=frozenset(kind.value for kind in config.outbox.events),
+    )
+
+
+def _network(config: Config) -> NetworkOptions:
+    return NetworkOptions(
+        allow_private_networks=config.security.allow_private_networks,
+        # A call that waits for a free connection would spend its timeout there.
+        mail_connections=max((channel.concurrency for channel in config.channels.values()), default=20),
+    )
+
+
+def _provider(channel: Channel, file: Path | None) -> Provider:
+    """The channel's provider; an error of its options names the key's whole path."""
+    try:
+        return registry.build(channel.provider, channel.settings)
+    except ConfigError as error:
+        key, mend = error.field or "provider", error.mend
+        if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):
+            mend = f"did you mean {near[0]}?"
+        place = f"channels.{channel.name}.{key}"
+        raise ConfigError(error.message, mend=mend, field=f"{file}: {place}" if file else place) from None
+
+
+def _configuration(source: Source, overrides: Mapping[str, object]) -> Config:
+    if isinstance(source, Config):
+        if overrides:
+            raise ConfigError(
+                "a Config is taken as it is", mend="give a file or a mapping to override parts of it"
+            )
+        return source
+    if source is None or isinstance(source, (str, Path)):
+        return load(source, overrides=overrides)
+    return from_mapping(source, overrides=overrides)
+
+
+def _awaitable(function: Callable[[Row], bool | Awaitable[bool]]) -> Guard:
+    if inspect.iscoroutinefunction(function):
+        return cast("Guard", function)
+
+    async def ask(row: Row) -> bool:
+        answer = await asyncio.to_thread(function, row)
+        return bool(await answer if inspect.isawaitable(answer) else answer)
+
+    return ask

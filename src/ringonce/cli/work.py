@@ -1,0 +1,169 @@
+"""``up`` and ``worker``: deliver."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from ringonce.cli.session import OK, UsageError, configuration, note, opened, say, show_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cyclopts import App
+
+    from ringonce.app import Ringonce
+    from ringonce.engine.worker import Drained
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def register(app: App) -> None:
+    """Add the commands."""
+    app.command(up)
+    app.command(worker)
+
+
+def up(*, host: str | None = None, port: int | None = None) -> int:
+    """Run everything on this machine: a worker and the HTTP API, until SIGTERM or Ctrl-C.
+
+    An SQLite database is created or brought up to date first.
+
+    Args:
+        host: Where the API listens; default: api.host.
+        port: The API's port; default: api.port, 8070. 0: any free one.
+    """
+    _log_to_stderr()
+    config = configuration()
+    asyncio.run(_up(host or config.api.host, config.api.port if port is None else port))
+    return OK
+
+
+async def _up(host: str, port: int) -> None:
+    from importlib.metadata import version
+
+    from ringonce.errors import ConfigError
+
+    try:
+        from ringonce.api.app import create_app
+        from ringonce.api.server import listen, serve
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"the API needs the package {error.name}, which is not installed",
+            mend='pip install "ringonce[api]", or run `ringonce worker`',
+        ) from None
+    config = configuration()
+    with listen(host, port, key=config.api.key) as listening:
+        async with opened(config, migrate=True) as ringonce:
+            stop = asyncio.Event()
+            with _stopping(stop):
+                _greet(ringonce)
+                where = f"[{host}]" if ":" in host else host
+                note(f"listening on http://{where}:{listening.getsockname()[1]}")
+                app = create_app(
+                    ringonce,
+                    key=config.api.key,
+                    max_payload=config.limits.max_payload,
+                    version=version("ringonce"),
+                )
+                working = asyncio.create_task(ringonce.run_worker(stop))
+                serving = asyncio.create_task(serve(app, listening, stop))
+                await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
+                stop.set()
+                await asyncio.gather(working, serving)
+    note("stopped")
+
+
+def worker(
+    *, only: Annotated[str | None, Parameter()] = None, drain: bool = False, json: bool = False
+) -> int:
+    """Run a worker until SIGTERM or Ctrl-C; or, with --drain, until nothing is left that it could move on.
+
+    Args:
+        only: Duties, separated by commas: dispatch, retry, rescue, expand, sweep.
+        drain: End when only rows are left that wait for a person, a switch or a later time; they are printed.
+        json: With --drain: print what is left as JSON.
+    """
+    from ringonce.engine.worker import DUTIES
+
+    _log_to_stderr()
+    duties = [part.strip() for part in (only or "").split(",") if part.strip()]
+    for duty in duties:
+        if duty not in DUTIES:
+            raise UsageError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
+
+    async def run() -> tuple[Drained | None, list[dict[str, object]]]:
+        async with opened() as ringonce:
+            stop = asyncio.Event()
+            with _stopping(stop):
+                _greet(ringonce)
+                drained = await ringonce.run_worker(stop, drain=drain, only=duties)
+                return drained, await ringonce.channels() if drained is not None else []
+
+    drained, channels = asyncio.run(run())
+    if drained is not None:
+        disabled = {str(view["name"]) for view in channels if not view["enabled"]}
+        _show_left(drained, disabled, json=json)
+    return OK
+
+
+def _greet(ringonce: Ringonce) -> None:
+    names = list(ringonce.engine.channels.all())
+    note(f"database {ringonce.config.store.shown}; channels: {', '.join(names) or 'none'}")
+    if not names:
+        note(
+            "Nothing can be sent before a channel is configured. For a first try, write to ringonce.toml:\n"
+            '  [channels.test]\n  provider = "sandbox"'
+        )
+
+
+def _show_left(drained: Drained, disabled: set[str], *, json: bool) -> None:
+    from ringonce.engine.views import backlog_view
+
+    views = [{**backlog_view(item), "disabled": item.channel in disabled} for item in drained.left]
+    if json:
+        show_json({"left": views})
+        return
+    lines = []
+    for item in drained.left:
+        reasons = [
+            (item.movable, "channel disabled" if item.channel in disabled else "channel not configured"),
+            (item.paused, "channel paused"),
+            (item.future, "not due yet"),
+            (item.held, "in doubt: a person or a receipt decides"),
+        ]
+        lines += [f"  {item.channel}: {count} {reason}" for count, reason in reasons if count]
+    say("drained; left:" if lines else "drained; nothing is left")
+    for line in lines:
+        say(line)
+
+
+@contextmanager
+def _stopping(stop: asyncio.Event) -> Iterator[None]:
+    """The first signal stops gracefully, a second one at once."""
+    loop = asyncio.get_running_loop()
+
+    def once(number: signal.Signals) -> None:
+        note(f"{number.name}: finishing what has begun")
+        stop.set()
+        loop.remove_signal_handler(number)
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, once, number)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )

@@ -1,0 +1,133 @@
+"""One ``[channels.NAME]`` table → ``model.policy.Channel``, and changes made to it at run time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ringonce.config.keys import LATER_CHANNEL_KEYS, POLICY_KEYS, TABLES_OF_A_CHANNEL
+from ringonce.config.kinds import EnvText, inline
+from ringonce.config.model import Settings
+from ringonce.config.reader import Problems, Table
+from ringonce.model.policy import Backoff, BackoffKind, Budgets, Channel, InDoubt, Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+CHANNEL_KEYS = ("provider", *(key.name for key in POLICY_KEYS), *TABLES_OF_A_CHANNEL)
+"""Every key of a channel that is not its provider's own."""
+
+OF_THE_CHANNEL = ("enabled", "timeout", "lease", "concurrency", "account")
+CHANGEABLE = (*(key.name for key in POLICY_KEYS if key.name != "account"), *TABLES_OF_A_CHANNEL)
+"""What can be changed without a restart."""
+
+
+def read_channel(name: str, raw: object, problems: Problems) -> tuple[Channel, frozenset[str]]:
+    """The channel, and the keys that were given (``budgets.unknown`` for a key of a table)."""
+    table = Table(raw, f"channels.{name}", problems)
+    if not NAME.fullmatch(name):
+        problems.add(
+            table.path,
+            "is no name for a channel",
+            "letters, digits, _ and -, beginning with a letter, at most 64",
+        )
+    provider = table.raw.get("provider")
+    if not isinstance(provider, str) or not provider.strip():
+        problems.add(table.at("provider"), "is missing", 'name one, e.g. provider = "smtp"')
+        provider = ""
+    for later, mend in LATER_CHANNEL_KEYS.items():
+        if later in table.raw:
+            problems.add(table.at(later), "is not available yet", mend)
+    channel, given = _apply(Channel(name=name, provider=str(provider).strip()), table)
+    known = {*CHANNEL_KEYS, *LATER_CHANNEL_KEYS}
+    settings = {
+        key: inline(value) if isinstance(value, EnvText) else value
+        for key, value in table.raw.items()
+        if key not in known
+    }
+    return replace(channel, settings=Settings(settings)), given
+
+
+def change(channel: Channel, changes: Mapping[str, object]) -> Channel:
+    """The channel with changes as they are written in the file (``{"max_attempts": 5, "backoff": {…}}``).
+
+    Raises ConfigError naming the key when a change is none or wrong.
+    """
+    problems = Problems("")
+    table = Table(dict(changes), f"channels.{channel.name}", problems)
+    table.reject(CHANGEABLE, LATER_CHANNEL_KEYS)
+    changed, _ = _apply(channel, table)
+    problems.stop()
+    return changed
+
+
+def _apply(channel: Channel, table: Table) -> tuple[Channel, frozenset[str]]:
+    values: dict[str, Any] = table.read(POLICY_KEYS)
+    given = {key.name for key in POLICY_KEYS if key.name in table.raw}
+    policy_values = {key: value for key, value in values.items() if key not in OF_THE_CHANNEL}
+    policy = channel.policy
+    for name, keys in TABLES_OF_A_CHANNEL.items():
+        if name not in table.raw:
+            continue
+        below = Table(table.raw[name], table.at(name), table.problems)
+        below.reject([key.name for key in keys], {})
+        inner: dict[str, Any] = below.read(keys)
+        given.add(name)
+        given.update(f"{name}.{key}" for key in inner)
+        if name == "backoff":
+            policy_values[name] = _backoff(policy.backoff, inner, below)
+        elif name == "budgets":
+            policy_values[name] = replace(policy.budgets, **inner)
+        else:
+            policy_values[name] = {**policy.floors, **inner}
+    policy = replace(policy, **policy_values)
+    in_doubt = policy.in_doubt if "in_doubt" in given else None
+    if "hold_for" in values and in_doubt not in {None, InDoubt.HOLD}:
+        table.problems.add(table.at("hold_for"), 'has no effect without in_doubt = "hold"', "remove it")
+    of_the_channel = {key: value for key, value in values.items() if key in OF_THE_CHANNEL}
+    return replace(channel, policy=policy, **of_the_channel), frozenset(given)
+
+
+def _backoff(before: Backoff, values: dict[str, Any], table: Table) -> Backoff:
+    kind = values.get("kind", before.kind)
+    if kind is not before.kind:
+        before = Backoff(kind=kind)
+    if "jitter" in values:
+        values["jitter"], values["jitter_ratio"] = values["jitter"]
+    misplaced = {
+        BackoffKind.SCHEDULE: ("base", "factor"),
+        BackoffKind.FIXED: ("factor", "delays"),
+        BackoffKind.EXPONENTIAL: ("delays",),
+    }[kind]
+    for name in misplaced:
+        if name in values:
+            table.problems.add(table.at(name), f'has no effect with kind = "{kind}"', "remove it")
+    if kind is BackoffKind.SCHEDULE and not values.get("delays", before.delays):
+        table.problems.add(table.at("delays"), "is missing", 'write delays = ["5s", "30s", "5m"]')
+    return replace(before, **values)
+
+
+def with_provider_defaults(
+    channel: Channel, given: frozenset[str], *, in_doubt: InDoubt, unknown_budget: int | None
+) -> Channel:
+    """Fill what the file left open with the provider's defaults.
+
+    Raises ConfigError when a key that was given contradicts them.
+    """
+    policy: Policy = channel.policy
+    if "in_doubt" not in given:
+        policy = replace(policy, in_doubt=in_doubt)
+    if "budgets.unknown" not in given and unknown_budget is not None:
+        budgets: Budgets = replace(policy.budgets, unknown=unknown_budget)
+        policy = replace(policy, budgets=budgets)
+    problems = Problems("")
+    if policy.hold_for is not None and policy.in_doubt is not InDoubt.HOLD:
+        problems.add(
+            f"channels.{channel.name}.hold_for",
+            'has no effect without in_doubt = "hold"',
+            "remove it, or set in_doubt",
+        )
+    problems.stop()
+    return replace(channel, policy=policy)

@@ -1,0 +1,184 @@
+"""Every key of ``ringonce.toml``, as data: the loader reads by it and the reference page is made from it."""
+
+from __future__ import annotations
+
+from ringonce.config import kinds
+from ringonce.config.model import (
+    ApiConfig,
+    Journal,
+    LimitsConfig,
+    OutboxConfig,
+    OutboxKind,
+    Published,
+    RetryConfig,
+    SecurityConfig,
+    SqliteModule,
+    StoreConfig,
+    Synchronous,
+    WorkerConfig,
+)
+from ringonce.config.reader import Key
+from ringonce.model.policy import DAY, SECOND, BackoffKind, InDoubt, OnAuth
+
+MILLISECOND = 1_000
+LATER_OUTBOX = tuple(str(kind) for kind in OutboxKind if kind is not OutboxKind.TABLE)
+
+SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
+    "store": (
+        StoreConfig,
+        (
+            Key("url", kinds.text(), "SQLAlchemy URL of the SQLite file or the PostgreSQL database."),
+            Key(
+                "journal",
+                kinds.choice(Journal),
+                "SQLite only. `auto`: WAL where this SQLite build is sound, otherwise the rollback journal.",
+            ),
+            Key(
+                "synchronous",
+                kinds.choice(Synchronous),
+                "SQLite only. `normal` is faster and may lose the last commits when the power fails.",
+            ),
+            Key(
+                "sqlite_module",
+                kinds.choice(SqliteModule),
+                "SQLite only. `auto`: pysqlite3 where it is installed. Inside an application that opens the same file "
+                "itself, name the library that it uses: two of them on one file lose commits.",
+            ),
+            Key("pool_size", kinds.integer(least=1, most=1_000), "PostgreSQL only: connections at most."),
+        ),
+    ),
+    "retry": (
+        RetryConfig,
+        (
+            Key(
+                "cycle",
+                kinds.duration(least=10 * MILLISECOND, most=DAY),
+                "How often due retries are released: a retry starts up to this much after `next_attempt_at`.",
+            ),
+        ),
+    ),
+    "worker": (
+        WorkerConfig,
+        (
+            Key(
+                "grace",
+                kinds.duration(),
+                "How long running sends may take to finish when the worker is stopped.",
+            ),
+        ),
+    ),
+    "limits": (
+        LimitsConfig,
+        (
+            Key(
+                "max_payload",
+                kinds.size(least=1_024, most=16 * 1_048_576),
+                "The largest event that is accepted.",
+            ),
+        ),
+    ),
+    "security": (
+        SecurityConfig,
+        (
+            Key(
+                "allow_private_networks",
+                kinds.sequence(kinds.network()),
+                "Private networks that user-supplied endpoints may reach; others are refused at send time.",
+            ),
+        ),
+    ),
+    "outbox": (
+        OutboxConfig,
+        (
+            Key(
+                "kind",
+                kinds.choice(OutboxKind, later=LATER_OUTBOX),
+                "Where events of ours go. `table`: kept for the library and `ringonce outbox list`.",
+            ),
+            Key(
+                "events",
+                kinds.sequence(kinds.choice(Published)),
+                "Which events of ours are kept or published.",
+            ),
+        ),
+    ),
+    "api": (
+        ApiConfig,
+        (
+            Key("host", kinds.text(), "Where the API listens. Anything but loopback needs `key`."),
+            Key("port", kinds.integer(least=0, most=65_535), "The API's port; 0 takes a free one."),
+            Key(
+                "key",
+                kinds.text(),
+                "The key that callers present (`Authorization: Bearer …` or `X-API-Key`).",
+            ),
+        ),
+    ),
+}
+
+LATER_SECTIONS = {
+    "rules": "remove the section",
+    "digest": "remove the section",
+    "sources": "remove the section",
+}
+
+POLICY_KEYS = (
+    Key("enabled", kinds.flag(), "Off: notifications wait until it is on again."),
+    Key("max_attempts", kinds.integer(least=1, most=1_000), "Calls in all, the first included."),
+    Key(
+        "in_doubt",
+        kinds.choice(InDoubt, later=("lookup",)),
+        "What to do about a call that began and got no verdict. Default: the provider's.",
+    ),
+    Key("hold_for", kinds.duration(least=SECOND), 'With `in_doubt = "hold"`: assume sent after this long.'),
+    Key("on_auth", kinds.choice(OnAuth), "What a refused credential does to the notification."),
+    Key(
+        "rate_limited_factor",
+        kinds.decimal(least=1, most=1_000),
+        "How much longer the backoff is after a rate limit; never less than the provider's Retry-After.",
+    ),
+    Key("max_age", kinds.duration_or_none(least=SECOND), "A notification older than this expires."),
+    Key("timeout", kinds.duration(least=10 * MILLISECOND, most=DAY), "How long one call may take."),
+    Key(
+        "lease", kinds.duration(least=100 * MILLISECOND, most=DAY), "How long a dead worker keeps its claims."
+    ),
+    Key("concurrency", kinds.integer(least=1, most=10_000), "Calls at the same time, per worker."),
+    Key("account", kinds.text(), "The name of the credential set, when two channels share one."),
+)
+
+BACKOFF_KEYS = (
+    Key("kind", kinds.choice(BackoffKind), "How delays grow."),
+    Key("base", kinds.duration(), "The delay of `fixed`, the first one of `exponential`."),
+    Key(
+        "factor", kinds.decimal(least=1, most=1_000), "`exponential`: each delay is this many times the last."
+    ),
+    Key("cap", kinds.duration(), "The longest delay."),
+    Key(
+        "delays", kinds.sequence(kinds.duration(), least=1), "The delays of `schedule`; the last one repeats."
+    ),
+    Key("jitter", kinds.jitter(), 'Random addition: `"1s"` at most, or `"10%"` of the delay.'),
+)
+
+BUDGET_KEYS = (
+    Key("transient", kinds.integer(most=1_000), "Retries after 5xx, timeouts and broken connections."),
+    Key("rate_limited", kinds.integer(most=1_000), "Retries after rate limits."),
+    Key(
+        "unknown",
+        kinds.integer(most=1_000),
+        "Retries after calls without a verdict. Default: the provider's.",
+    ),
+)
+
+FLOOR_KEYS = (
+    Key("greylist", kinds.duration(), "The shortest delay after greylisting."),
+    Key("rate_limited", kinds.duration(), "The shortest delay after a rate limit."),
+)
+
+TABLES_OF_A_CHANNEL = {"backoff": BACKOFF_KEYS, "budgets": BUDGET_KEYS, "floors": FLOOR_KEYS}
+
+LATER_CHANNEL_KEYS = {
+    "rate": "limit `concurrency` instead",
+    "circuit": "remove the key",
+    "mark": "remove the key: every call is marked",
+    "providers": "name one provider in `provider`",
+}

@@ -1,0 +1,78 @@
+"""File, environment and arguments → one Config, or one ConfigError that names all problems."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ringonce.config import sources
+from ringonce.config.channels import read_channel
+from ringonce.config.keys import LATER_SECTIONS, SECTIONS
+from ringonce.config.model import DEFAULT_FILE, Config
+from ringonce.config.reader import Problems, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ringonce.model.policy import Channel
+
+
+def load(
+    path: str | Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Config:
+    """The file (``RINGONCE_CONFIG``, or ``./ringonce.toml`` if there is one), overridden by the environment.
+
+    ``overrides`` have the file's structure and win over both. Raises ConfigError.
+    """
+    env = os.environ if environ is None else environ
+    chosen = path or env.get("RINGONCE_CONFIG") or None
+    if chosen is None and Path(DEFAULT_FILE).is_file():
+        chosen = DEFAULT_FILE
+    file = Path(chosen) if chosen is not None else None
+    raw = sources.read_file(file) if file is not None else {}
+    paths = sources.variables(env, {"channels": True, **dict.fromkeys(SECTIONS, False)})
+    origins = sources.overlay(raw, env, paths)
+    origin = str(chosen) if chosen is not None else ""
+    return _build(_merged(raw, overrides or {}), Problems(origin, origins), env, file)
+
+
+def from_mapping(raw: Mapping[str, object], *, overrides: Mapping[str, object] | None = None) -> Config:
+    """A configuration written in code, with the file's structure. The environment overrides nothing in it."""
+    return _build(_merged(copy.deepcopy(dict(raw)), overrides or {}), Problems(""), os.environ, None)
+
+
+def _merged(raw: dict[str, object], overrides: Mapping[str, object]) -> dict[str, object]:
+    for key, value in overrides.items():
+        below = raw.get(key)
+        if isinstance(value, dict) and isinstance(below, dict):
+            raw[key] = _merged(dict(below), value)
+        else:
+            raw[key] = copy.deepcopy(value)
+    return raw
+
+
+def _build(
+    raw: dict[str, object], problems: Problems, environ: Mapping[str, str], file: Path | None
+) -> Config:
+    folder = file.parent if file is not None else Path()
+    resolved = sources.resolve(raw, "", environ, folder, problems)
+    top = Table(resolved, "", problems)
+    top.reject([*SECTIONS, "channels"], LATER_SECTIONS)
+    sections: dict[str, Any] = {}
+    for name, (made, keys) in SECTIONS.items():
+        if name in top.raw:
+            table = Table(top.raw[name], name, problems)
+            table.reject([key.name for key in keys], {})
+            sections[name] = made(**table.read(keys))
+    channels: dict[str, Channel] = {}
+    given: dict[str, frozenset[str]] = {}
+    if "channels" in top.raw:
+        for name, value in Table(top.raw["channels"], "channels", problems).raw.items():
+            channels[name], given[name] = read_channel(name, value, problems)
+    problems.stop()
+    return Config(**sections, channels=channels, given=given, file=file)

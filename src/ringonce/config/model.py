@@ -1,0 +1,173 @@
+"""The configuration as the program sees it: frozen, with microseconds for times and no secret in its repr."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ringonce.model.policy import SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ringonce.model.policy import Channel
+
+DEFAULT_FILE = "ringonce.toml"
+
+
+class Journal(StrEnum):
+    """How SQLite keeps its journal."""
+
+    AUTO = "auto"
+    WAL = "wal"
+    DELETE = "delete"
+
+
+class Synchronous(StrEnum):
+    """How far SQLite waits for the disk."""
+
+    FULL = "full"
+    NORMAL = "normal"
+
+
+class SqliteModule(StrEnum):
+    """Which SQLite library is loaded."""
+
+    AUTO = "auto"
+    STDLIB = "stdlib"
+    PYSQLITE3 = "pysqlite3"
+
+
+class Published(StrEnum):
+    """Events of ours."""
+
+    DISPATCHED = "notification.dispatched"
+    STATUS_CHANGED = "notification.status_changed"
+
+
+class OutboxKind(StrEnum):
+    """Where events of ours go."""
+
+    TABLE = "table"
+    KAFKA = "kafka"
+    REDIS = "redis"
+    NATS = "nats"
+    RABBITMQ = "rabbitmq"
+    WEBHOOK = "webhook"
+
+
+class Settings(dict[str, object]):
+    """A provider's own keys. Its repr shows no text, because any of them may be or hold a secret."""
+
+    def __repr__(self) -> str:
+        return repr({key: "***" if _may_be_secret(value) else value for key, value in self.items()})
+
+
+def _may_be_secret(value: object) -> bool:
+    return not isinstance(value, (bool, int, float))
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown: the password and the query replaced."""
+    shown = re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", url)
+    return re.sub(r"\?.*", "?***", shown)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """The database."""
+
+    url: str = field(default="sqlite:///ringonce.db", repr=False)
+    journal: Journal = Journal.AUTO
+    synchronous: Synchronous = Synchronous.FULL
+    sqlite_module: SqliteModule = SqliteModule.AUTO
+    pool_size: int = 5
+
+    @property
+    def shown(self) -> str:
+        """The URL without its password."""
+        return without_password(self.url)
+
+    @property
+    def sqlite(self) -> bool:
+        """The database is an SQLite file or memory."""
+        return self.url.startswith("sqlite")
+
+    @property
+    def sqlite_file(self) -> Path | None:
+        """The SQLite file."""
+        name = self.url.partition(":///")[2].partition("?")[0] if self.sqlite else ""
+        return Path(name) if name and name != ":memory:" else None
+
+    @property
+    def new_file(self) -> bool:
+        """The SQLite file does not exist yet, or is empty."""
+        file = self.sqlite_file
+        return file is not None and file.parent.is_dir() and not (file.exists() and file.stat().st_size)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryConfig:
+    """The retry cycle."""
+
+    cycle: int = SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """The worker process."""
+
+    grace: int = 30 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsConfig:
+    """What is accepted at most."""
+
+    max_payload: int = 262_144
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityConfig:
+    """What user-supplied endpoints may reach."""
+
+    allow_private_networks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxConfig:
+    """Where events of ours go."""
+
+    kind: OutboxKind = OutboxKind.TABLE
+    events: tuple[Published, ...] = (Published.DISPATCHED,)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiConfig:
+    """The HTTP API."""
+
+    host: str = "127.0.0.1"
+    port: int = 8070
+    key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All of it. ``given``: the keys that were written for each channel; what is not comes from its provider.
+
+    ``file`` is None when there was none.
+    """
+
+    store: StoreConfig = field(default_factory=StoreConfig)
+    retry: RetryConfig = field(default_factory=RetryConfig)
+    worker: WorkerConfig = field(default_factory=WorkerConfig)
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+    security: SecurityConfig = field(default_factory=SecurityConfig)
+    outbox: OutboxConfig = field(default_factory=OutboxConfig)
+    api: ApiConfig = field(default_factory=ApiConfig)
+    channels: Mapping[str, Channel] = field(default_factory=dict)
+    given: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    file: Path | None = None

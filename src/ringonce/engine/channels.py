@@ -1,0 +1,60 @@
+"""The channels as they are configured right now: read anew for each claim, never cached in a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ringonce.model.policy import Channel
+    from ringonce.provider import Provider
+
+    Override = Callable[[Channel, Mapping[str, object]], Channel]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A channel with its provider."""
+
+    channel: Channel
+    provider: Provider
+
+
+class Channels:
+    """Name -> effective entry: the configured one under the overrides that were made at run time."""
+
+    def __init__(self, entries: Mapping[str, Entry], override: Override) -> None:
+        """``override`` parses and applies one channel's overrides (it belongs to the configuration)."""
+        self._configured = dict(entries)
+        self._overrides: dict[str, dict[str, object]] = {}
+        self._override = override
+        self._effective = dict(entries)
+
+    def configure(self, entries: Mapping[str, Entry]) -> None:
+        """Take a changed configuration over."""
+        self._configured = dict(entries)
+        self._rebuild()
+
+    def apply(self, overrides: Mapping[str, Mapping[str, object]]) -> None:
+        """Take the overrides from the store over; cheap when nothing changed."""
+        if overrides != self._overrides:
+            self._overrides = {name: dict(changes) for name, changes in overrides.items()}
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        self._effective = {
+            name: replace(entry, channel=self._override(entry.channel, self._overrides[name]))
+            if name in self._overrides
+            else entry
+            for name, entry in self._configured.items()
+        }
+
+    def get(self, name: str) -> Entry | None:
+        """The entry, or None: no such channel is configured (any more)."""
+        return self._effective.get(name)
+
+    def all(self) -> dict[str, Entry]:
+        """All of them, in the order of the configuration."""
+        return self._effective

@@ -1,0 +1,264 @@
+"""One lane's way: claim -> guard -> mark -> send -> settle, in waves."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ringonce.core.machine import exhausted
+from ringonce.engine.exchange import NO_CALL_LEFT, attempt_row, build, judge
+from ringonce.errors import StoreError
+from ringonce.model.outcome import Outcome
+from ringonce.model.transition import Answered, Cancel, Expire, Note
+from ringonce.ports import Change
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Mapping, Sequence
+    from uuid import UUID
+
+    from ringonce.engine.brake import DropBrake, LaneBrake
+    from ringonce.engine.channels import Channels, Entry
+    from ringonce.engine.guards import Guards
+    from ringonce.engine.settle import Settler
+    from ringonce.model.exchange import Answer, Request
+    from ringonce.ports import Claimed, Clock, Entropy, Row, Settled, Store, Wire
+
+log = logging.getLogger("ringonce")
+
+POLL_BUSY = 0.02
+POLL_IDLE = 1.0
+REFRESH = 0.05
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the lanes of one worker have in common."""
+
+    owner: str
+    store: Store
+    wire: Wire
+    settler: Settler
+    channels: Channels
+    guards: Guards
+    drops: DropBrake
+    failing: LaneBrake
+    clock: Clock
+    entropy: Entropy
+    held: float = field(default=0.0)
+    """Monotonic time until which our leases are certainly ours; moved on by each successful extension."""
+    refreshed: float = field(default=-1.0)
+
+    async def refresh(self) -> None:
+        """Read the channels' overrides anew (lanes that turn within the same 50 ms share one look)."""
+        now = self.clock.monotonic()
+        if now - self.refreshed >= REFRESH:
+            self.refreshed = now
+            self.channels.apply(await self.store.overrides())
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A call on its way: everything that its answer needs."""
+
+    entry: Entry
+    row: Row
+    number: int
+    started_at: int
+    started: float
+
+
+class Lane:
+    """Sends what is due on one channel. ``turn`` is called by a Loop; answers come back between turns."""
+
+    def __init__(self, name: str, shared: Shared) -> None:
+        """Nothing is claimed before the first turn."""
+        self.name = name
+        self._shared = shared
+        self._ready: deque[Claimed] = deque()
+        self._flying: set[tuple[UUID, int]] = set()
+        self._undone: dict[UUID, int] = {}
+        self._poll = POLL_BUSY
+        self._clock_pair = (0, 0.0)
+        self.wake = _nothing
+
+    @property
+    def busy(self) -> bool:
+        """Something is under way or held."""
+        return bool(self._flying or self._ready or self._undone)
+
+    async def turn(self) -> float:
+        """One wave at most. Returns the seconds to wait before the next."""
+        if self._undone:
+            await self._undo()
+        await self._shared.refresh()
+        entry = self._shared.channels.get(self.name)
+        if entry is None or not entry.channel.enabled:
+            await self.give_back()
+            return POLL_IDLE
+        free = self._free(entry)
+        if free <= 0:
+            return POLL_IDLE  # an answer wakes the loop before
+        full = await self._claim(entry, free)
+        wave = [self._ready.popleft() for _ in range(min(free, len(self._ready)))]
+        if not wave:
+            self._poll = min(POLL_IDLE, self._poll * 2)
+            return self._poll * (0.5 + self._shared.entropy.jitter())
+        self._poll = POLL_BUSY
+        await self._wave(entry, wave)
+        return 0.0 if self._ready or full else POLL_BUSY * self._shared.entropy.jitter()
+
+    async def give_back(self) -> None:
+        """Give the leases of rows back that were claimed and not begun."""
+        rows = [(claimed.row.id, _fence(claimed.row)) for claimed in self._ready]
+        self._ready.clear()
+        if rows:
+            await self._shared.store.release(self._shared.owner, rows)
+
+    def _free(self, entry: Entry) -> int:
+        limit = 1 if self._shared.failing.probing(self.name) else entry.channel.concurrency
+        return limit - len(self._flying)
+
+    async def _claim(self, entry: Entry, free: int) -> bool:
+        """Top the ready rows up; True when there may be more where these came from."""
+        if len(self._ready) >= free:
+            return True
+        # A small prefetch keeps the slots full while the next claim is on its way; it is never marked.
+        wanted = free + (entry.channel.concurrency if free > 1 else 0) - len(self._ready)
+        before = self._shared.clock.monotonic()
+        batch = await self._shared.store.claim(self.name, self._shared.owner, wanted, entry.channel.lease)
+        self._shared.held = max(self._shared.held, before + entry.channel.lease / 1_000_000)
+        self._clock_pair = (batch.now, self._shared.clock.monotonic())
+        self._ready.extend(batch.rows)
+        return len(batch.rows) >= wanted
+
+    async def _wave(self, entry: Entry, wave: list[Claimed]) -> None:
+        now = self._now()
+        await self._guard(wave, now)
+        requests: dict[UUID, tuple[Claimed, Request]] = {}
+        for claimed in wave:
+            state = claimed.row.state
+            if state.expires_at is not None and state.expires_at <= now:
+                self._settle_unbegun(claimed.row, Expire())
+                continue
+            if claimed.address_changed and claimed.row.address and claimed.row.address.invalidated_at is None:
+                self._settle_unbegun(
+                    claimed.row, Cancel(by="address", reason="the address has another owner now")
+                )
+                continue
+            if exhausted(state, entry.channel.policy):
+                # max_attempts was lowered while the row waited.
+                self._settle_unbegun(claimed.row, Answered(_number(claimed.row), NO_CALL_LEFT, begun=False))
+                continue
+            built = build(entry, claimed, now)
+            if isinstance(built, Outcome):
+                self._settle_unbegun(claimed.row, Answered(_number(claimed.row), built, begun=False))
+            else:
+                requests[claimed.row.id] = (claimed, built)
+        if requests:
+            await self._mark_and_send(entry, requests)
+
+    def _now(self) -> int:
+        """The store's time: that of the last claim and what has passed since."""
+        then, monotonic = self._clock_pair
+        return then + int((self._shared.clock.monotonic() - monotonic) * 1_000_000)
+
+    async def _guard(self, wave: list[Claimed], now: int) -> None:
+        """Take out of the wave what is not wanted or could not be asked about."""
+        answer = await self._shared.guards.ask(wave, now)
+        wave[:] = answer.wanted
+        for claimed in answer.withdrawn:
+            self._settle_unbegun(claimed.row, Cancel(by="guard", reason=claimed.row.subject or ""))
+        for claimed, wait in answer.unasked:
+            await self._shared.store.release(
+                self._shared.owner,
+                [(claimed.row.id, _fence(claimed.row))],
+                due_at=now + wait,
+                note=Note("guard_failed", {"subject": claimed.row.subject}),
+            )
+
+    async def _mark_and_send(self, entry: Entry, requests: Mapping[UUID, tuple[Claimed, Request]]) -> None:
+        """Begin the attempts durably, then hand the requests over in the same tick."""
+        shared = self._shared
+        rows = [(c.row.id, _fence(c.row), c.row.state.version) for c, _ in requests.values()]
+        before = shared.clock.monotonic()
+        try:
+            marked = await shared.store.mark(shared.owner, rows)
+        except StoreError:
+            # The mark may have been written and only its reply lost: take it back before anything else.
+            self._undone.update({id_: fence for id_, fence, _ in rows})
+            raise
+        started = shared.clock.monotonic()
+        if started > shared.held or started - before > entry.channel.lease / 2_000_000:
+            # Too slow to be sure that the lease is still ours when the request goes out.
+            self._undone.update({id_: fence for id_, fence, _ in rows if id_ in marked.begun})
+            return
+        batch: list[tuple[object, Request]] = []
+        for id_, number in marked.begun.items():
+            claimed, request = requests[id_]
+            flight = Flight(entry, claimed.row, number, marked.now, started)
+            self._flying.add((id_, _fence(claimed.row)))
+            batch.append((flight, request))
+        if batch:
+            shared.wire.submit(batch, self.deliver)
+        for id_, subject in marked.cancelled.items():
+            self._settle_unbegun(requests[id_][0].row, Cancel(by="subject", reason=subject))
+
+    def deliver(self, answers: Sequence[tuple[object, Answer]]) -> None:
+        """Answers from the wire: classify each and hand it to the group commit. The slot frees with its commit."""
+        shared = self._shared
+        now = shared.clock.monotonic()
+        for token, answer in answers:
+            if not isinstance(token, Flight):  # pragma: no cover - the wire returns what it was given
+                continue
+            row, entry = token.row, token.entry
+            ended_at = token.started_at + int((now - token.started) * 1_000_000)
+            account = f"{entry.channel.name}:{entry.provider.account}"
+            outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
+            change = Change(
+                row.id,
+                Answered(token.number, outcome),
+                guard=(shared.owner, _fence(row)),
+                attempt=attempt_row(
+                    row,
+                    token.number,
+                    outcome,
+                    started_at=token.started_at,
+                    ended_at=ended_at,
+                    account=row.account,
+                ),
+            )
+            shared.settler.put(change).add_done_callback(self._landed)
+            pause = shared.failing.judge(self.name, outcome, ended_at)
+            if pause is not None:
+                shared.settler.pause(pause)
+
+    def _landed(self, future: asyncio.Future[Settled]) -> None:
+        if not future.cancelled():
+            change = future.result().change
+            self._flying.discard((change.id, change.guard[1] if change.guard else 0))
+            self.wake()
+
+    def _settle_unbegun(self, row: Row, event: Answered | Cancel | Expire) -> None:
+        self._shared.settler.put(Change(row.id, event, guard=(self._shared.owner, _fence(row))))
+
+    async def _undo(self) -> None:
+        """Take marks back that led to no call, and give the rows back. Tried again until it is done."""
+        rows = list(self._undone.items())
+        await self._shared.store.undo(self._shared.owner, rows)
+        await self._shared.store.release(self._shared.owner, rows)
+        self._undone.clear()
+
+
+def _nothing() -> None:
+    """Nobody waits for this lane yet."""
+
+
+def _fence(row: Row) -> int:
+    return row.lease.fence if row.lease else 0
+
+
+def _number(row: Row) -> int:
+    return (row.lease.attempt if row.lease else 0) + 1

@@ -1,0 +1,114 @@
+"""What a worker does besides dispatching: arm retries, rescue, sweep, expand, keep its leases."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ringonce.engine.settle import report
+from ringonce.errors import StoreError
+from ringonce.ports import RETRY_LEASE
+
+if TYPE_CHECKING:
+    from ringonce.engine.dispatch import Shared
+    from ringonce.engine.engine import Engine
+    from ringonce.engine.settle import Decider
+
+log = logging.getLogger("ringonce")
+
+ARM_BATCH = 500
+RESCUE_BATCH = 100
+EXPAND_CHUNK = 100
+EXPAND_IDLE = 1.0
+SWEEP_EVERY = 1.0
+
+
+class Duties:
+    """Each method is one turn of a loop and returns the seconds to wait before the next."""
+
+    def __init__(self, engine: Engine, shared: Shared, decide: Decider) -> None:
+        """Nothing happens before the first turn."""
+        self._engine = engine
+        self._shared = shared
+        self._decide = decide
+        self._rescue_from = 0.0
+        self._outage = False
+
+    @property
+    def _lease(self) -> int:
+        """The longest lease of any channel, in microseconds: one statement prolongs all that we hold."""
+        entries = self._engine.channels.all().values()
+        return max((entry.channel.lease for entry in entries), default=15_000_000)
+
+    async def extend(self) -> float:
+        """Prolong all our leases by one statement, three times in a lease."""
+        shared = self._shared
+        lease = self._lease
+        before = shared.clock.monotonic()
+        await shared.store.extend(shared.owner, lease)
+        shared.held = max(shared.held, before + lease / 1_000_000)
+        shortest = min((e.channel.lease for e in self._engine.channels.all().values()), default=lease)
+        return shortest / 3_000_000
+
+    async def retry(self) -> float:
+        """One cycle: as the single owner of the retry lease, release what is due; count what waits."""
+        engine, settings = self._engine, self._engine.settings
+        engine.channels.apply(await engine.store.overrides())
+        term = await engine.store.take_lease(
+            RETRY_LEASE, self._shared.owner, max(3 * settings.cycle, 10_000_000)
+        )
+        if term is not None:
+            while await engine.store.arm(term, self._shared.owner, limit=ARM_BATCH) >= ARM_BATCH:
+                pass
+            await self._measure()
+        return settings.cycle / 1_000_000
+
+    async def _measure(self) -> None:
+        telemetry = self._engine.telemetry
+        for item in await self._engine.store.backlog():
+            if not item.channel:
+                continue
+            telemetry.gauge("ringonce_failed_backlog", item.retrying, channel=item.channel)
+            entry = self._engine.channels.get(item.channel)
+            waiting = item.movable + item.paused
+            if waiting and entry is not None and not entry.channel.enabled:
+                telemetry.count(
+                    "ringonce_channel_disabled_total", waiting, channel=item.channel, reason="disabled"
+                )
+
+    async def rescue(self) -> float:
+        """Take over what dead workers left; after an outage of the store wait one lease first."""
+        shared = self._shared
+        lease = self._lease / 1_000_000
+        try:
+            now = shared.clock.monotonic()
+            if self._outage:
+                await shared.store.now()
+                self._outage = False
+                self._rescue_from = now + lease
+            if now < self._rescue_from:
+                return min(1.0, self._rescue_from - now)
+            rescued = await shared.store.rescue(self._decide, limit=RESCUE_BATCH)
+        except StoreError:
+            self._outage = True
+            raise
+        for settled in rescued:
+            report(self._engine.telemetry, settled)
+        if rescued:
+            log.info("rescued %d notifications of a lost worker", len(rescued))
+        return 0.0 if len(rescued) >= RESCUE_BATCH else min(5.0, lease / 3)
+
+    async def sweep(self) -> float:
+        """Expire what no claim will touch, end holds whose time is over."""
+        max_age = {name: entry.channel.policy.max_age for name, entry in self._engine.channels.all().items()}
+        swept = await self._engine.store.sweep(self._decide, max_age=max_age, limit=ARM_BATCH)
+        for settled in swept:
+            report(self._engine.telemetry, settled)
+        return 0.0 if len(swept) >= ARM_BATCH else SWEEP_EVERY
+
+    async def expand(self) -> float:
+        """Go on with the fan-out of events with many recipients, and of those enqueued elsewhere."""
+        expanded = await self._engine.store.expand(self._engine.plan, self._decide, limit=EXPAND_CHUNK)
+        if expanded:
+            self._engine.notify_workers()
+        return 0.0 if expanded else EXPAND_IDLE

@@ -1,0 +1,168 @@
+"""The engine: everything that can be asked of it, by an application, an API, a command line or a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ringonce.core.journal import body_hash, canonical, event_key
+from ringonce.engine.contract import decode, encode_event, load
+from ringonce.engine.expand import Planning
+from ringonce.engine.settle import Decider, report
+from ringonce.errors import ConflictError, InputError, NotFoundError
+from ringonce.model.policy import SECOND
+from ringonce.model.transition import Cancel, Resolve, Retry, Verdict
+from ringonce.ports import Change, NewEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from uuid import UUID
+
+    from ringonce.engine.channels import Channels
+    from ringonce.model.notification import Address
+    from ringonce.model.transition import TransitionEvent
+    from ringonce.ports import Accepted, Clock, Entropy, Guard, Planner, Settled, Store, Telemetry, Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``cycle``, ``pause_for`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes."""
+
+    cycle: int = SECOND
+    grace: float = 30.0
+    max_payload: int = 262_144
+    pause_after: int = 20
+    pause_for: int = 10 * SECOND
+
+
+@dataclass(slots=True)
+class Engine:
+    """Ports in, ports out: composed by ``app``, driven by everything above."""
+
+    store: Store
+    wire: Wire
+    clock: Clock
+    entropy: Entropy
+    telemetry: Telemetry
+    channels: Channels
+    guards: dict[str, Guard] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
+    _listeners: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def decide(self) -> Decider:
+        """Steps through the table by the channels' present policies."""
+        return Decider(self.channels, self.entropy)
+
+    @property
+    def plan(self) -> Planner:
+        """The rules of expansion by the channels' present switches."""
+        return Planning(self.channels, self.entropy, self.decide)
+
+    # --- accepting ---
+
+    def prepare(self, body: bytes | Mapping[str, object], *, tenant: str | None = None) -> NewEvent:
+        """Check one body. ``tenant``: the caller's own, which the body may not contradict.
+
+        Raises InputError naming the field, PayloadTooLarge.
+        """
+        value = load(body, self.settings.max_payload) if isinstance(body, bytes) else body
+        try:
+            whole = canonical(value)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"not JSON: {error}", mend="use texts, numbers, lists and mappings") from None
+        if len(whole) > self.settings.max_payload:
+            return self.prepare(whole, tenant=tenant)
+        event = decode(value, str(self.entropy.uuid7()), tenant, self.channels)
+        return NewEvent(event, event_key(event.tenant, event.event_id), body_hash(whole), encode_event(event))
+
+    async def accept(
+        self, bodies: Sequence[bytes | Mapping[str, object]], *, tenant: str | None = None
+    ) -> list[Accepted]:
+        """Check all, then store all in one transaction. Raises InputError for the first bad one, with its index."""
+        events = []
+        for index, body in enumerate(bodies):
+            try:
+                events.append(self.prepare(body, tenant=tenant))
+            except InputError as error:
+                if len(bodies) > 1:
+                    error.field = f"[{index}].{error.field}" if error.field else f"[{index}]"
+                raise
+        return await self.accept_prepared(events)
+
+    async def accept_prepared(self, events: Sequence[NewEvent]) -> list[Accepted]:
+        """Store what ``prepare`` has checked, in one transaction; workers in this process wake up."""
+        if not events:
+            return []
+        self.channels.apply(await self.store.overrides())
+        accepted = await self.store.accept(events, self.plan, self.decide)
+        for item in accepted:
+            verdict = "conflict" if item.conflict else "duplicate" if item.duplicate else "new"
+            self.telemetry.count("ringonce_events_total", verdict=verdict)
+        self.notify_workers()
+        return accepted
+
+    # --- by a person ---
+
+    async def cancel(self, id_: UUID, *, by: str, tenant: str | None = None) -> Settled:
+        """Stop one notification. Raises NotFoundError; ConflictError: too late, or it has ended already."""
+        return await self._by_person(id_, Cancel(by=by), tenant)
+
+    async def retry(self, id_: UUID, *, by: str, force: bool = False, tenant: str | None = None) -> Settled:
+        """Send a failed or doubtful one again. Raises NotFoundError, ConflictError."""
+        return await self._by_person(id_, Retry(by=by, force=force), tenant)
+
+    async def resolve(self, id_: UUID, verdict: Verdict, *, by: str, tenant: str | None = None) -> Settled:
+        """Decide a doubt. Raises NotFoundError, ConflictError."""
+        return await self._by_person(id_, Resolve(verdict, by=by), tenant)
+
+    async def cancel_subject(self, subject: str, *, tenant: str = "", by: str = "") -> list[Settled]:
+        """Withdraw a subject: nothing of it will be begun any more; what was begun says so in its refusal."""
+        settled = await self.store.cancel_subject(tenant, subject, self.decide, by=by)
+        for item in settled:
+            report(self.telemetry, item)
+        return settled
+
+    async def _by_person(self, id_: UUID, event: TransitionEvent, tenant: str | None) -> Settled:
+        if tenant is not None and await self.store.get(id_, tenant=tenant) is None:
+            raise NotFoundError(f"no notification {id_}")
+        settled = (await self.store.settle([Change(id_, event)], self.decide))[0]
+        if settled.row is None or settled.write is None:
+            raise NotFoundError(f"no notification {id_}")
+        report(self.telemetry, settled)
+        refused = settled.write.refused
+        if refused is not None:
+            raise ConflictError(refused.text, code=refused.code)
+        self.notify_workers()
+        return settled
+
+    # --- addresses ---
+
+    async def register(self, recipient: str, channel: str, address: object, *, tenant: str = "") -> Address:
+        """Register an address. Raises InputError for an unknown channel or a wrong form."""
+        entry = self.channels.get(channel)
+        if entry is None:
+            raise InputError(
+                f"unknown channel {channel!r}",
+                field="channel",
+                mend=f"configured: {', '.join(self.channels.all()) or 'none'}",
+                code="unknown_channel",
+            )
+        if not recipient or len(recipient) > 256:  # noqa: PLR2004 - the limit of the structure's recipients
+            raise InputError("1 to 256 characters", field="recipient")
+        return await self.store.register(tenant, recipient, channel, entry.provider.address(address))
+
+    # --- wake-ups ---
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """``wake`` is called when new work was accepted in this process: a hint, never the truth."""
+        self._listeners.append(wake)
+
+    def unlisten(self, wake: Callable[[], None]) -> None:
+        """Stop telling."""
+        self._listeners.remove(wake)
+
+    def notify_workers(self) -> None:
+        """Tell the workers of this process that there may be something to do."""
+        for wake in self._listeners:
+            wake()

@@ -1,0 +1,112 @@
+"""One call: build the request with the provider, and say what its answer means."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ringonce.core.journal import client_reference
+from ringonce.errors import InputError
+from ringonce.model.notification import Message
+from ringonce.model.outcome import Code, Outcome, OutcomeClass
+from ringonce.ports import AttemptRow
+from ringonce.provider import Context
+
+if TYPE_CHECKING:
+    from ringonce.engine.channels import Entry
+    from ringonce.model.exchange import Answer, Request
+    from ringonce.ports import Claimed, Row
+
+log = logging.getLogger("ringonce")
+
+NO_CALL_LEFT = Outcome(
+    OutcomeClass.TRANSIENT,
+    Code.TRANSIENT,
+    text="all calls of max_attempts are used",
+    rule="max_attempts was lowered",
+)
+
+
+def build(entry: Entry, claimed: Claimed, now: int) -> Request | Outcome:
+    """The request, or the outcome when there is nothing that could be sent."""
+    row = claimed.row
+    address = row.address
+    if address is None or address.invalidated_at is not None:
+        reason = "no address" if address is None else address.reason or "invalidated"
+        return Outcome(
+            OutcomeClass.INVALID_RECIPIENT,
+            Code.PUSH_TOKEN_INVALID if entry.provider.push else Code.INVALID_RECIPIENT,
+            text=f"the address is not in use any more: {reason}",
+            rule="address invalidated before the call",
+        )
+    number = (row.lease.attempt if row.lease else 0) + 1
+    message = Message(
+        id=row.id,
+        reference=client_reference(row.id, row.state.revision),
+        revision=row.state.revision,
+        attempt=number,
+        content=claimed.content,
+        event_id=row.event_id,
+        event_type=row.event_type,
+        tenant=row.tenant,
+        recipient=row.recipient,
+        created_at=row.created_at,
+        priority=row.priority,
+        collapse=row.collapse,
+        expires_at=row.state.expires_at,
+    )
+    try:
+        return entry.provider.request(message, address, context(entry, row, now))
+    except InputError as error:
+        return _unsendable(str(error))
+    except Exception:
+        # A provider's bug must not hold up its neighbours: the row ends visibly, the trace is logged.
+        log.exception("provider %s could not build a request", entry.channel.provider)
+        return _unsendable(f"provider {entry.channel.provider} could not build the request, see the log")
+
+
+def context(entry: Entry, row: Row, now: int) -> Context:
+    """What the provider may know besides the message."""
+    registered = None if row.address is None else row.address.registered_at
+    return Context(now=now, timeout=entry.channel.timeout / 1_000_000, registered_at=registered)
+
+
+def judge(entry: Entry, row: Row, answer: Answer, now: int) -> Outcome:
+    """What the answer means. A provider that fails to say so leaves the attempt without a verdict."""
+    try:
+        return entry.provider.outcome(answer, context(entry, row, now))
+    except Exception:
+        log.exception("provider %s could not read an answer", entry.channel.provider)
+        return Outcome(
+            OutcomeClass.TRANSIENT,
+            Code.TRANSIENT,
+            ambiguous=True,
+            text=f"provider {entry.channel.provider} could not read the answer, see the log",
+            rule="provider error",
+        )
+
+
+def attempt_row(
+    row: Row, number: int, outcome: Outcome, *, started_at: int, ended_at: int, account: str
+) -> AttemptRow:
+    """The call as it is stored."""
+    unknown = outcome.cls is OutcomeClass.TRANSIENT and outcome.ambiguous
+    return AttemptRow(
+        number=number,
+        revision=row.state.revision,
+        fence=row.lease.fence if row.lease else 0,
+        account=account,
+        started_at=started_at,
+        ended_at=ended_at,
+        outcome="unknown" if unknown else outcome.cls.value,
+        code=None if outcome.code is None else outcome.code.value,
+        provider_code=outcome.provider_code,
+        reference=client_reference(row.id, row.state.revision),
+        message_id=outcome.message_id,
+        answer=outcome.text,
+        rule=outcome.rule,
+    )
+
+
+def _unsendable(text: str) -> Outcome:
+    return Outcome(OutcomeClass.INVALID_PAYLOAD, Code.INVALID_PAYLOAD, text=text, rule="could not be built")

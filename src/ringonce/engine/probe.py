@@ -1,0 +1,73 @@
+"""A test send: one call through a channel, its answer classified, nothing stored and nothing retried."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ringonce.errors import NotFoundError
+from ringonce.model.notification import Address, Message
+from ringonce.provider import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ringonce.engine.engine import Engine
+    from ringonce.model.exchange import Answer
+    from ringonce.model.notification import Content
+    from ringonce.model.outcome import Outcome
+    from ringonce.ports import Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What came back. ``seconds``: how long the call took."""
+
+    outcome: Outcome
+    seconds: float
+
+
+async def probe(engine: Engine, wire: Wire, channel: str, address: object, content: Content) -> Probe:
+    """Call the provider of ``channel`` once, over a wire of its own.
+
+    Raises NotFoundError, InputError for what can not be sent.
+    """
+    entry = engine.channels.get(channel)
+    if entry is None:
+        raise NotFoundError(f"no channel {channel!r}", field="channel")
+    provider = entry.provider
+    to = provider.address(address)
+    provider.check(content)
+    now = engine.clock.now()
+    id_ = engine.entropy.uuid7()
+    message = Message(
+        id=id_,
+        reference=str(id_),
+        revision=1,
+        attempt=1,
+        content=content,
+        event_id=str(id_),
+        event_type="ringonce.test",
+        tenant="",
+        recipient="",
+        created_at=now,
+    )
+    context = Context(now=now, timeout=entry.channel.timeout / 1_000_000)
+    request = provider.request(message, Address(0, "", "", channel, to, now), context)
+    answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def deliver(answers: Sequence[tuple[object, Answer]]) -> None:
+        for _, answer in answers:
+            if not answered.done():
+                answered.set_result(answer)
+
+    await wire.start()
+    try:
+        began = engine.clock.monotonic()
+        wire.submit([(id_, request)], deliver)
+        answer = await answered
+        seconds = engine.clock.monotonic() - began
+    finally:
+        await wire.close(0.0)
+    return Probe(provider.outcome(answer, context), seconds)

@@ -1,0 +1,225 @@
+"""Steps lowered to writes, and the group commit that carries them to the store.
+
+This is the only place where effects are interpreted, and the only way in which a notification changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, assert_never
+
+from ringonce.core.machine import step
+from ringonce.core.outbox import outbox_row
+from ringonce.errors import StoreError
+from ringonce.model.policy import Policy
+from ringonce.model.transition import (
+    Alert,
+    Answered,
+    Emit,
+    Invalidate,
+    LateAnswer,
+    Lookup,
+    Pause,
+    Send,
+    Step,
+    TransitionEvent,
+    WakeAt,
+)
+from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row, Settled, Write
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from ringonce.engine.channels import Channels
+    from ringonce.ports import Clock, Entropy, Store, Telemetry
+
+log = logging.getLogger("ringonce")
+
+T = TypeVar("T")
+
+LARGEST_BATCH = 500
+FALLBACK_POLICY = Policy()
+RETRY_FIRST = 0.05
+RETRY_LAST = 2.0
+
+
+class Decider:
+    """``ports.Decide``: what a change means for a row, by the policy its channel has right now."""
+
+    def __init__(self, channels: Channels, entropy: Entropy) -> None:
+        """Channels may change at any time; each decision reads them anew."""
+        self._channels = channels
+        self._entropy = entropy
+
+    def __call__(self, row: Row, change: Change, lease_held: bool, now: int) -> Write:  # noqa: FBT001 - ports.Decide
+        """Step the row through the table and lower the effects."""
+        event = change.event
+        if isinstance(event, Answered) and change.guard is not None and not lease_held:
+            if not event.begun:
+                return Write(row.state, changed=False)
+            event = LateAnswer(event.attempt, event.outcome)
+        return self.lower(row, change, event, self.step(row, event, now))
+
+    def step(self, row: Row, event: TransitionEvent, now: int) -> Step:
+        """One step by the channel's policy; a channel that is no longer configured has the defaults."""
+        entry = self._channels.get(row.channel)
+        policy = FALLBACK_POLICY if entry is None else entry.channel.policy
+        return step(row.state, event, now, self._entropy.jitter(), policy)
+
+    def lower(self, row: Row, change: Change, event: TransitionEvent, result: Step) -> Write:
+        """Turn the effects into what the store persists."""
+        due: Due | None = None
+        outbox: list[OutboxRow] = []
+        invalidate: list[Invalidation] = []
+        pauses: list[LanePause] = []
+        alerts: list[tuple[str, str]] = []
+        for effect in result.effects:
+            match effect:
+                case Send(due_at, armed):
+                    due = Due("send", due_at, armed)
+                case Lookup(due_at):
+                    due = Due("lookup", due_at)
+                case WakeAt(hold_until):
+                    due = Due("hold", hold_until)
+                case Emit():
+                    outbox.append(outbox_row(row.id, row.tenant, row.channel, effect, result.state))
+                case Invalidate(reason, proof_at, replace_with):
+                    if row.address is not None:
+                        invalidate.append(
+                            Invalidation(row.address.id, row.address.value, reason, proof_at, replace_with)
+                        )
+                case Pause(_, reason, until):
+                    pauses.append(LanePause(row.channel, reason, until))
+                case Alert(kind, text):
+                    alerts.append((kind, text))
+                case _:
+                    assert_never(effect)
+        return Write(
+            state=result.state,
+            changed=result.state.version != row.state.version,
+            due=due,
+            attempt=change.attempt,
+            notes=result.notes,
+            outbox=tuple(outbox),
+            invalidate=tuple(invalidate),
+            pauses=tuple(pauses),
+            refused=result.refused,
+            alerts=tuple(alerts),
+            counters=("late_answers",) if isinstance(event, LateAnswer) else (),
+        )
+
+
+class Settler:
+    """Group commit: what is there when the last flush returns, at most 500 changes a transaction.
+
+    While the database can not be written the *write* is tried again, for as long as it takes; nothing is ever
+    sent again because a result could not be stored.
+    """
+
+    def __init__(
+        self, store: Store, decide: Decider, *, clock: Clock, entropy: Entropy, telemetry: Telemetry
+    ) -> None:
+        """Nothing runs before ``start``."""
+        self._store = store
+        self._decide = decide
+        self._clock = clock
+        self._entropy = entropy
+        self._telemetry = telemetry
+        self._waiting: deque[tuple[Change, asyncio.Future[Settled] | None]] = deque()
+        self._pauses: list[LanePause] = []
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; must be called inside the running event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="ringonce-settle")
+
+    async def stop(self) -> None:
+        """Write everything that is waiting, then end."""
+        try:
+            await self._idle.wait()
+        finally:
+            if self._task is not None:
+                self._task.cancel()
+                await asyncio.gather(self._task, return_exceptions=True)
+                self._task = None
+
+    @property
+    def idle(self) -> bool:
+        """Everything handed over is committed."""
+        return self._idle.is_set()
+
+    def put(self, change: Change) -> asyncio.Future[Settled]:
+        """Hand a change over; the future is done when it is committed."""
+        future: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
+        self._waiting.append((change, future))
+        self._idle.clear()
+        self._more.set()
+        return future
+
+    def pause(self, pause: LanePause) -> None:
+        """Pause a lane with the next flush."""
+        self._pauses.append(pause)
+        self._more.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._more.wait()
+            # One turn of the loop lets everything that arrived together go together.
+            await self._clock.sleep(0)
+            batch = [self._waiting.popleft() for _ in range(min(LARGEST_BATCH, len(self._waiting)))]
+            if not self._waiting:
+                self._more.clear()
+            if batch:
+                await self._flush(batch)
+            if self._pauses:
+                pauses, self._pauses = self._pauses, []
+                await self._until_written(partial(self._store.pause, pauses))
+            if not self._waiting:
+                self._idle.set()
+
+    async def _flush(self, batch: Sequence[tuple[Change, asyncio.Future[Settled] | None]]) -> None:
+        changes = [change for change, _ in batch]
+        settled = await self._until_written(lambda: self._store.settle(changes, self._decide))
+        for (_, future), result in zip(batch, settled, strict=True):
+            report(self._telemetry, result)
+            if future is not None and not future.done():
+                future.set_result(result)
+
+    async def _until_written(self, write: Callable[[], Awaitable[T]]) -> T:
+        wait = RETRY_FIRST
+        failing = False
+        while True:
+            try:
+                result = await write()
+            except StoreError as error:
+                if not failing:
+                    failing = True
+                    self._telemetry.alert("store_unavailable", f"results wait to be written: {error}")
+                await self._clock.sleep(wait * (0.5 + self._entropy.jitter()))
+                wait = min(RETRY_LAST, wait * 2)
+            else:
+                if failing:
+                    log.info("results are written again")
+                return result
+
+
+def report(telemetry: Telemetry, settled: Settled) -> None:
+    """Tell metrics and people what a committed change led to."""
+    row, write = settled.row, settled.write
+    if row is None or write is None:
+        return
+    labels = {"channel": row.channel, "tenant": row.tenant}
+    for kind, text in write.alerts:
+        telemetry.alert(kind, text, **labels)
+    if write.changed:
+        telemetry.count("ringonce_status_changes_total", status=write.state.status.value, **labels)
+        if row.state.attempts and write.state.status.value == "sent" and row.state.status.value == "failed":
+            telemetry.count("ringonce_retry_sent_total", **labels)
+    for name in write.counters:
+        telemetry.count(f"ringonce_{name}_total", **labels)

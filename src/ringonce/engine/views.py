@@ -1,0 +1,266 @@
+"""What the API and ``--json`` show: plain dictionaries, times as RFC 3339 UTC, addresses masked in lists."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ringonce.engine.channels import Entry
+    from ringonce.model.notification import Address, LastError
+    from ringonce.model.policy import Backoff
+    from ringonce.ports import Accepted, AttemptRow, Backlog, LaneState, Life, OutboxRow, Row, Settled
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+View = dict[str, object]
+
+
+def stamp(micros: int | None) -> str | None:
+    """Microseconds UTC as RFC 3339 (section 5.6), e.g. ``2026-12-01T09:00:00.000000Z``."""
+    if micros is None:
+        return None
+    return (EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def masked(address: str) -> str:
+    """Enough of an address to recognise it, not enough to use it."""
+    if match := re.fullmatch(r"(.)[^@]*@(.+)", address):
+        return f"{match[1]}***@{match[2]}"
+    if "://" in address:
+        # A subscription is JSON with its endpoint inside; its host tells which push service it is.
+        url = re.search(r"[a-z][a-z0-9+.-]*://[^\s\"]+", address)
+        parts = urlsplit(url[0]) if url else None
+        return f"{parts.scheme}://{parts.hostname}/***" if parts and parts.hostname else "***"
+    return f"***{address[-4:]}" if len(address) > 8 else "***"  # noqa: PLR2004 - half of it stays hidden
+
+
+def recipient_of(row: Row) -> str:
+    """The recipient's id; where the address stands for the recipient, that is masked too."""
+    value = row.address.value if row.address is not None else ""
+    if value and row.recipient.endswith(value):
+        return row.recipient.removesuffix(value) + masked(value)
+    return row.recipient
+
+
+def accepted_view(accepted: Accepted) -> View:
+    """The answer to an accepted event."""
+    view: View = {
+        "event_id": accepted.event_id,
+        "duplicate": accepted.duplicate,
+        "notifications": [
+            {
+                "id": str(brief.id),
+                "recipient": brief.recipient,
+                "channel": brief.channel,
+                "status": brief.status.value,
+                "final": brief.final,
+            }
+            for brief in accepted.notifications
+        ],
+    }
+    for name in ("conflict", "pruned", "expanding"):
+        if getattr(accepted, name):
+            view[name] = True
+    return view
+
+
+def error_view(error: LastError | None) -> View | None:
+    """The last error: our code, the provider's own, and words."""
+    if error is None:
+        return None
+    return {"code": error.code, "provider_code": error.provider_code, "text": error.text}
+
+
+def row_view(row: Row) -> View:
+    """A notification without its content, for lists and answers."""
+    state = row.state
+    return {
+        "id": str(row.id),
+        "event_id": row.event_id,
+        "type": row.event_type,
+        "tenant": row.tenant,
+        "recipient": recipient_of(row),
+        "channel": row.channel,
+        "address": masked(row.address.value) if row.address is not None else None,
+        "subject": row.subject,
+        "thread": row.thread,
+        "priority": row.priority,
+        "collapse": row.collapse,
+        "status": state.status.value,
+        "final": state.final,
+        "attempts": state.attempts,
+        "next_attempt_at": stamp(state.next_attempt_at),
+        "last_error": error_view(state.last_error),
+        "provider_message_id": state.message_id,
+        "version": state.version,
+        "revision": state.revision,
+        "assumed": state.assumed,
+        "maybe_sent": state.maybe_sent,
+        "created_at": stamp(row.created_at),
+        "expires_at": stamp(state.expires_at),
+    }
+
+
+def attempt_view(attempt: AttemptRow) -> View:
+    """One call to the provider."""
+    return {
+        "number": attempt.number,
+        "revision": attempt.revision,
+        "started_at": stamp(attempt.started_at),
+        "ended_at": stamp(attempt.ended_at),
+        "outcome": attempt.outcome,
+        "code": attempt.code,
+        "provider_code": attempt.provider_code,
+        "provider_message_id": attempt.message_id,
+        "reference": attempt.reference,
+        "rule": attempt.rule,
+        "answer": attempt.answer,
+        "late": attempt.late,
+    }
+
+
+def life_view(life: Life) -> View:
+    """One notification with its content, attempts and timeline."""
+    content = life.content
+    return {
+        **row_view(life.row),
+        "content": {
+            "title": content.title,
+            "text": content.text,
+            "html": content.html,
+            "data": dict(content.data),
+        },
+        "attempt_list": [attempt_view(attempt) for attempt in life.attempts],
+        "timeline": timeline_view(life)["entries"],
+        "due": None
+        if life.due is None
+        else {"purpose": life.due.purpose, "at": stamp(life.due.at), "armed": life.due.armed},
+    }
+
+
+def timeline_view(life: Life) -> View:
+    """Attempts and notes in the order in which they happened."""
+    entries: list[tuple[int, View]] = [
+        (attempt.started_at, {"at": stamp(attempt.started_at), "kind": "attempt", **attempt_view(attempt)})
+        for attempt in life.attempts
+    ]
+    entries += [
+        (note.at, {"at": stamp(note.at), "kind": note.kind, "detail": dict(note.detail)})
+        for note in life.notes
+    ]
+    entries.sort(key=lambda entry: entry[0])
+    state = life.row.state
+    return {
+        "id": str(life.row.id),
+        "status": state.status.value,
+        "final": state.final,
+        "entries": [view for _, view in entries],
+    }
+
+
+def settled_view(settled: Settled) -> View:
+    """What became of a person's decision: the notification as it is now, or why it was refused."""
+    if settled.row is None or settled.write is None:
+        return {"id": str(settled.change.id), "status": None, "final": None}
+    state = settled.write.state
+    view: View = {"id": str(settled.row.id), "status": state.status.value, "final": state.final}
+    refused = settled.write.refused
+    if refused is not None:
+        view["refused"] = {"code": refused.code, "text": refused.text}
+    view["maybe_sent"] = state.maybe_sent
+    view["next_attempt_at"] = stamp(state.next_attempt_at)
+    return view
+
+
+def address_view(address: Address) -> View:
+    """A registered address in full, for who may see the recipient."""
+    return {
+        "id": address.id,
+        "tenant": address.tenant,
+        "recipient": address.recipient,
+        "channel": address.channel,
+        "address": address.value,
+        "registered_at": stamp(address.registered_at),
+        "invalidated_at": stamp(address.invalidated_at),
+        "reason": address.reason,
+    }
+
+
+def outbox_view(number: int, row: OutboxRow) -> View:
+    """An event of ours."""
+    return {
+        "position": number,
+        "event_id": row.event_id,
+        "kind": row.kind,
+        "key": row.key,
+        "payload": dict(row.payload),
+    }
+
+
+def backlog_view(backlog: Backlog) -> View:
+    """What is left of one channel; channel ``''`` are events that are not expanded yet."""
+    return {
+        "channel": backlog.channel,
+        "movable": backlog.movable,
+        "future": backlog.future,
+        "held": backlog.held,
+        "paused": backlog.paused,
+        "retrying": backlog.retrying,
+        "leased": backlog.leased,
+        "oldest_due": stamp(backlog.oldest_due),
+        "next_due": stamp(backlog.next_due),
+    }
+
+
+def backoff_view(backoff: Backoff) -> View:
+    """A backoff as it is written in the configuration, durations in seconds."""
+    view: View = {"kind": backoff.kind.value}
+    if backoff.kind.value == "schedule":
+        view["delays"] = [delay / 1_000_000 for delay in backoff.delays]
+    else:
+        view["base"] = backoff.base / 1_000_000
+    if backoff.kind.value == "exponential":
+        view["factor"] = backoff.factor
+        view["cap"] = backoff.cap / 1_000_000
+    view["jitter"] = f"{backoff.jitter_ratio:.0%}" if backoff.jitter_ratio else backoff.jitter / 1_000_000
+    return view
+
+
+def channel_view(
+    entry: Entry,
+    *,
+    lane: LaneState | None = None,
+    backlog: Backlog | None = None,
+    changed: Mapping[str, object],
+) -> View:
+    """A channel as it is now, without its provider's settings. ``changed``: what was changed at run time."""
+    channel, policy = entry.channel, entry.channel.policy
+    return {
+        "name": channel.name,
+        "provider": channel.provider,
+        "account": channel.account or entry.provider.account,
+        "enabled": channel.enabled,
+        "paused": lane is not None and lane.paused,
+        "paused_until": stamp(lane.until) if lane is not None and lane.paused else None,
+        "paused_reason": lane.reason if lane is not None and lane.paused else None,
+        "max_attempts": policy.max_attempts,
+        "in_doubt": policy.in_doubt.value,
+        "second_send": entry.provider.second_send,
+        "backoff": backoff_view(policy.backoff),
+        "budgets": {
+            "transient": policy.budgets.transient,
+            "rate_limited": policy.budgets.rate_limited,
+            "unknown": policy.budgets.transient if policy.budgets.unknown is None else policy.budgets.unknown,
+        },
+        "timeout": channel.timeout / 1_000_000,
+        "lease": channel.lease / 1_000_000,
+        "concurrency": channel.concurrency,
+        "max_age": None if policy.max_age is None else policy.max_age / 1_000_000,
+        "changed": dict(changed),
+        "backlog": None if backlog is None else backlog_view(backlog),
+    }

@@ -1,0 +1,151 @@
+"""The worker: all loops of one process, started together, stopped together, drained."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ringonce.engine.brake import DropBrake, LaneBrake
+from ringonce.engine.dispatch import Lane, Shared
+from ringonce.engine.duties import Duties
+from ringonce.engine.guards import Guards
+from ringonce.engine.lifecycle import Loop, within
+from ringonce.engine.settle import Decider, Settler
+from ringonce.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from ringonce.engine.engine import Engine
+    from ringonce.ports import Backlog
+
+log = logging.getLogger("ringonce")
+
+DUTIES = ("dispatch", "retry", "rescue", "expand", "sweep")
+DRAIN_LOOK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What was left when nothing more could be moved on."""
+
+    left: tuple[Backlog, ...]
+
+
+class Worker:
+    """One owner of leases. Several workers may run on one PostgreSQL; on SQLite one."""
+
+    def __init__(self, engine: Engine, only: Sequence[str] = ()) -> None:
+        """``only``: which duties to take (all when empty), of ``DUTIES``."""
+        self._engine = engine
+        self._only = frozenset(only or DUTIES)
+        self.owner = engine.entropy.token()
+        settings = engine.settings
+        decide = Decider(engine.channels, engine.entropy)
+        self._settler = Settler(
+            engine.store, decide, clock=engine.clock, entropy=engine.entropy, telemetry=engine.telemetry
+        )
+        self._shared = Shared(
+            owner=self.owner,
+            store=engine.store,
+            wire=engine.wire,
+            settler=self._settler,
+            channels=engine.channels,
+            guards=Guards(engine.guards, engine.telemetry),
+            drops=DropBrake(engine.telemetry),
+            failing=LaneBrake(engine.telemetry, after=settings.pause_after, pause=settings.pause_for),
+            clock=engine.clock,
+            entropy=engine.entropy,
+        )
+        self._lanes: dict[str, Lane] = {}
+        self._lane_loops: dict[str, Loop] = {}
+        self._duties = Duties(engine, self._shared, decide)
+        self._loops = [
+            self._loop(name, turn)
+            for name, duty, turn in (
+                ("channels", "dispatch", self._follow_channels),
+                ("extend", "dispatch", self._duties.extend),
+                ("retry", "retry", self._duties.retry),
+                ("rescue", "rescue", self._duties.rescue),
+                ("expand", "expand", self._duties.expand),
+                ("sweep", "sweep", self._duties.sweep),
+            )
+            if duty in self._only
+        ]
+
+    async def run(self, stop: asyncio.Event, *, drain: bool = False) -> Drained | None:
+        """Work until ``stop`` is set, or with ``drain`` until nothing is left that could be moved on.
+
+        Then: claim nothing more, let running sends finish and commit within the grace period, keep the leases
+        of the rest.
+        """
+        engine = self._engine
+        await engine.wire.start()
+        self._settler.start()
+        await self._follow_channels()
+        for loop in self._loops:
+            loop.start()
+        engine.listen(self.wake)
+        try:
+            drained = await (self._drain(stop) if drain else stop.wait())
+        finally:
+            engine.unlisten(self.wake)
+            await self._stop()
+        return drained if isinstance(drained, Drained) else None
+
+    def wake(self) -> None:
+        """New work was accepted in this process: look at once."""
+        for loop in (*self._lane_loops.values(), *self._loops):
+            if loop.name == "expand" or loop.name.startswith("lane "):
+                loop.wake()
+
+    def _loop(self, name: str, turn: Callable[[], Awaitable[float]]) -> Loop:
+        engine = self._engine
+        return Loop(name, turn, clock=engine.clock, entropy=engine.entropy, telemetry=engine.telemetry)
+
+    async def _follow_channels(self) -> float:
+        """One lane for each channel, also for those that appear while we run."""
+        if "dispatch" in self._only:
+            for name in self._engine.channels.all():
+                if name not in self._lanes:
+                    lane = self._lanes[name] = Lane(name, self._shared)
+                    loop = self._lane_loops[name] = self._loop(f"lane {name}", lane.turn)
+                    lane.wake = loop.wake
+                    loop.start()
+        return 1.0
+
+    async def _drain(self, stop: asyncio.Event) -> Drained | None:
+        while not stop.is_set():
+            try:
+                left = await self._engine.store.backlog()
+            except StoreError:
+                left = None
+            busy = any(lane.busy for lane in self._lanes.values()) or not self._settler.idle
+            if left is not None and not busy and not any(self._movable(item) for item in left):
+                return Drained(tuple(left))
+            await self._engine.clock.sleep(DRAIN_LOOK)
+        return None
+
+    def _movable(self, item: Backlog) -> bool:
+        """A worker could move something of this channel on: it is switched on, or it is the fan-out itself."""
+        entry = self._engine.channels.get(item.channel)
+        return item.movable > 0 and (not item.channel or (entry is not None and entry.channel.enabled))
+
+    async def _stop(self) -> None:
+        """All loops stop at once; what is under way gets the grace period."""
+        grace = self._engine.settings.grace
+        loops = [*self._lane_loops.values(), *(loop for loop in self._loops if loop.name != "extend")]
+        await asyncio.gather(*(loop.stop() for loop in loops))
+        for lane in self._lanes.values():
+            try:
+                await lane.give_back()
+            except StoreError as error:
+                log.warning("leases are left to expire: %s", error)
+        # Leases stay ours while running sends end; their results are then written, however long that takes.
+        await self._engine.wire.close(grace)
+        if not await within(self._engine.clock, grace, self._settler.stop()):
+            log.warning("results could not be written in time; their attempts will be in doubt")
+        for loop in self._loops:
+            await loop.stop()

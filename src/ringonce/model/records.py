@@ -1,0 +1,334 @@
+"""Plain records that pass between the engine and the store.
+
+Times are microseconds UTC by the store's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from uuid import UUID
+
+    from ringonce.model.event import Event
+    from ringonce.model.notification import Address, Content, State, Status
+    from ringonce.model.transition import Note, Refusal, TransitionEvent
+
+# --- intake and expansion -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event ready to be stored. ``key``: 16-byte digest of (tenant, event id); ``body``: canonical JSON."""
+
+    event: Event
+    key: bytes
+    body_hash: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientFacts:
+    """What the store knows of one recipient of an event, its live addresses included.
+
+    ``direct``: addressed by ``to``, without a record; its one address is in ``addresses``.
+    """
+
+    id: str
+    locale: str | None
+    timezone: str | None
+    addresses: tuple[Address, ...]
+    direct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewContent:
+    """``key`` is unique within the event: channel and locale."""
+
+    key: str
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
+class NewNotification:
+    """A notification to be inserted. ``address`` None: there was none, the notification says so and is final."""
+
+    id: UUID
+    recipient: str
+    channel: str
+    account: str
+    address: Address | None
+    content_key: str
+    write: Write
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the rules made of one chunk of an event's recipients."""
+
+    contents: tuple[NewContent, ...]
+    notifications: tuple[NewNotification, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """The line of an answer that stands for one notification."""
+
+    id: UUID
+    recipient: str
+    channel: str
+    status: Status
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What became of one NewEvent. ``conflict``: the id is known with another body, nothing was stored for it."""
+
+    event_id: str
+    duplicate: bool = False
+    conflict: bool = False
+    pruned: bool = False
+    expanding: bool = False
+    notifications: tuple[Brief, ...] = ()
+
+
+# --- dispatch ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who may send a notification now. ``attempt``: number of the last attempt begun.
+
+    ``started_at`` None: no attempt is under way.
+    """
+
+    owner: str
+    fence: int
+    until: int
+    attempt: int = 0
+    started_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The facts about one notification, without its content. ``lease`` None: nobody holds it."""
+
+    id: UUID
+    tenant: str
+    event_id: str
+    event_type: str
+    recipient: str
+    channel: str
+    account: str
+    address: Address | None
+    subject: str | None
+    thread: str | None
+    priority: str
+    collapse: str | None
+    created_at: int
+    state: State
+    lease: Lease | None = None
+    rescued: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A row under our lease, with what is needed to send it."""
+
+    row: Row
+    content: Content
+    address_changed: bool = False
+    purpose: str = "send"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a claim returned, and the store's time at that moment."""
+
+    now: int
+    rows: tuple[Claimed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The survivors of a mark, id -> attempt number; and those that a tombstone stopped, id -> subject."""
+
+    now: int
+    begun: Mapping[UUID, int]
+    cancelled: Mapping[UUID, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One call to the provider, as stored. ``outcome`` is an OutcomeClass value or ``unknown``. No secrets."""
+
+    number: int
+    revision: int
+    fence: int
+    account: str
+    started_at: int
+    ended_at: int | None
+    outcome: str
+    code: str | None = None
+    provider_code: str | None = None
+    reference: str | None = None
+    message_id: str | None = None
+    answer: str = ""
+    rule: str = ""
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
+
+    ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already.
+    """
+
+    id: UUID
+    event: TransitionEvent
+    guard: tuple[str, int] | None = None
+    attempt: AttemptRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What the dispatch row becomes: purpose ``send``, ``lookup`` or ``hold``; ``at`` None: never by itself."""
+
+    purpose: str
+    at: int | None
+    armed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """An event of ours. ``event_id`` is stable: notification id + revision. ``key`` orders."""
+
+    event_id: str
+    kind: str
+    key: str
+    payload: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidation:
+    """Drop an address if it was registered before ``proof_at`` (None: now)."""
+
+    address_id: int
+    value: str
+    reason: str
+    proof_at: int | None = None
+    replace_with: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LanePause:
+    """Stop claiming from ``lane`` until ``until`` (None: until resumed)."""
+
+    lane: str
+    reason: str
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A step, lowered to what the store persists in one transaction.
+
+    ``changed`` False: the state is as before. ``due`` None: the dispatch row is deleted when the state is
+    final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update.
+    """
+
+    state: State
+    changed: bool = True
+    due: Due | None = None
+    attempt: AttemptRow | None = None
+    notes: tuple[Note, ...] = ()
+    outbox: tuple[OutboxRow, ...] = ()
+    invalidate: tuple[Invalidation, ...] = ()
+    pauses: tuple[LanePause, ...] = ()
+    refused: Refusal | None = None
+    alerts: tuple[tuple[str, str], ...] = ()
+    counters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of a Change. ``row`` None: there is no such notification."""
+
+    change: Change
+    row: Row | None
+    write: Write | None
+    lease_held: bool = False
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A search. None means any. ``tenant`` None: the platform's own view over all tenants."""
+
+    tenant: str | None = None
+    status: tuple[str, ...] = ()
+    channel: str | None = None
+    recipient: str | None = None
+    event_id: str | None = None
+    event_type: str | None = None
+    subject: str | None = None
+    code: str | None = None
+    terminal_failures: bool = False
+    since: int | None = None
+    limit: int = 50
+    after: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """One line of a life: a note or an attempt."""
+
+    at: int
+    kind: str
+    detail: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Everything about one notification."""
+
+    row: Row
+    content: Content
+    attempts: tuple[AttemptRow, ...]
+    notes: tuple[TimelineEntry, ...]
+    due: Due | None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneState:
+    """A lane that is paused or switched."""
+
+    lane: str
+    paused: bool
+    until: int | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is left, for ``--drain``, health and metrics, per channel.
+
+    ``movable``: a worker could do something now or by itself later (retries, leases that run, events not
+    expanded count under channel ``''``). ``oldest_due`` in microseconds UTC.
+    """
+
+    channel: str
+    movable: int = 0
+    future: int = 0
+    held: int = 0
+    paused: int = 0
+    retrying: int = 0
+    leased: int = 0
+    oldest_due: int | None = None
+    next_due: int | None = None

@@ -1,0 +1,448 @@
+"""E-mail through an SMTP server.
+
+One envelope per recipient, so that each reply is about one person. Message-ID and Date come from the
+notification, so a repeat is byte-identical and mailboxes can fold it. The server owns the message once it has
+answered the final dot with 250, and must not deliver after 4yz or 5yz (RFC 5321 section 4.2.5).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.header import Header
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from functools import lru_cache
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ringonce.provider import (
+    Address,
+    ConfigError,
+    Content,
+    Context,
+    Fault,
+    Features,
+    InDoubt,
+    InputError,
+    MailRequest,
+    MailServer,
+    Message,
+    OutcomeClass,
+    Provider,
+    Rule,
+)
+
+_RFC5321 = "RFC 5321 section 4.2"
+_RFC3463 = "RFC 3463"
+_RFC4954 = "RFC 4954 section 6"
+
+_T = OutcomeClass.TRANSIENT
+_R = OutcomeClass.RATE_LIMITED
+_IR = OutcomeClass.INVALID_RECIPIENT
+_IP = OutcomeClass.INVALID_PAYLOAD
+_A = OutcomeClass.AUTH
+
+_BEFORE_DATA = ("CONNECT", "EHLO", "AUTH", "MAIL", "RCPT")
+_BROKEN = (Fault.WRITE_RESET, Fault.READ_TIMEOUT, Fault.RESET_BEFORE_STATUS)
+_4YZ = range(400, 500)
+_5YZ = range(500, 600)
+_WAIT = (
+    r"text:\b(\d{1,6} ?(?:seconds?|secs?|minutes?|mins?|hours?))\b",
+    r"text:\b(?:in|after|for) (\d{1,6} ?s?)\b",
+)
+_GREYLIST = r"gr[ae]y-?\s?list|postgrey|(?:try|come|retry|again|back)\b.{0,40}\b\d+ ?(?:s|m|h)"
+_RATE = (
+    r"rate.?limit|throttl|\brate (?:of|that)\b|at a rate"
+    r"|too many (?:messages|connections|mails|concurrent|sessions)"
+)
+_UNKNOWN_USER = (
+    r"(?:user|mailbox|recipient|account|address)\b.{0,60}\b(?:unknown|not found|does(?:n'?t| not) exist|not exist)"
+    r"|(?:unknown|no such|invalid|non-?existent) (?:user|mailbox|recipient|account|address|local)"
+    r"|no mailbox here|not a valid (?:mailbox|recipient)|unrouteable address"
+)
+_HOST_BLOCKED = (
+    r"(?:client host|host|\bip\b|address \[).{0,80}\b(?:blocked|rejected|banned|denied)|blocked using"
+    r"|(?:black|block|deny).?list|\bd?n?s?[rd]bl\b|spamhaus|spamcop"
+)
+_UNAUTHENTICATED = r"unauthenticated|\bspf\b|\bdkim\b|\bdmarc\b"
+_SENDER = (
+    r"sender\b.{0,80}\b(?:rejected|denied|not (?:allowed|owned|authori[sz]ed|permitted))"
+    r"|not authori[sz]ed to send"
+)
+
+RULES: tuple[Rule, ...] = (
+    # Broken exchanges. Before the final dot nothing is accepted; after the reply to it everything is. Whether the
+    # dot was already written when the connection broke within the data is the wire's to say (``sent``).
+    Rule(
+        "smtp.broke_after_reply",
+        OutcomeClass.ACCEPTED,
+        f"{_RFC5321}.5",
+        fault=(Fault.RESET_AFTER_REPLY,),
+        stage=("QUIT", "DATA_END"),
+    ),
+    Rule("smtp.broke_at_quit", OutcomeClass.ACCEPTED, f"{_RFC5321}.5", fault=_BROKEN, stage=("QUIT",)),
+    Rule(
+        "smtp.broke_before_data",
+        _T,
+        "RFC 5321 section 4.1.1.4",
+        fault=(*_BROKEN, Fault.RESET_AFTER_REPLY),
+        stage=_BEFORE_DATA,
+    ),
+    Rule(
+        "smtp.certificate",
+        _A,
+        "policy: the relay is not who it claims to be",
+        fault=(Fault.TLS_CERT_INVALID,),
+        scope="channel",
+    ),
+    Rule(
+        "smtp.accepted",
+        OutcomeClass.ACCEPTED,
+        f"{_RFC5321}.5",
+        status=250,
+        stage=("DATA_END",),
+        message_id=r"text:(?:queued as |\bid=|\bok:? (?!queued|id=))<?((?=[\w.@-]*\d)[\w.@-]{4,})",
+    ),
+    # Who are we? Credentials, relaying, reputation of our host, our sender address.
+    Rule("smtp.auth_unavailable", _A, _RFC4954, status=(432, 454), stage=("AUTH",)),
+    Rule("smtp.auth_refused", _A, _RFC4954, status=_5YZ, stage=("AUTH",)),
+    Rule("smtp.auth_required", _A, _RFC4954, status=(530, 534, 535, 538)),
+    Rule(
+        "smtp.no_service", _A, "RFC 5321 section 3.1: the server refuses us", status=_5YZ, stage=("CONNECT",)
+    ),
+    Rule("smtp.command_absent", OutcomeClass.NOT_IMPLEMENTED, f"{_RFC5321}.2", status=502),
+    Rule("smtp.helo_refused", _A, f"{_RFC5321}.2", status=(550, 553, 554), stage=("EHLO",)),
+    Rule("smtp.relay_denied", _A, f"{_RFC3463} 5.7.1", status=_5YZ, text=r"\brelay"),
+    Rule(
+        "smtp.unauthenticated_enhanced",
+        _A,
+        "RFC 7372 section 3",
+        status=_5YZ,
+        enhanced=("5.7.20", "5.7.21", "5.7.22", "5.7.23", "5.7.26"),
+        scope="sender",
+    ),
+    Rule(
+        "smtp.unauthenticated",
+        _A,
+        f"{_RFC3463} 5.7",
+        status=_5YZ,
+        enhanced=("5.7",),
+        text=_UNAUTHENTICATED,
+        scope="sender",
+    ),
+    Rule(
+        "smtp.host_blocked",
+        _A,
+        f"{_RFC3463} 5.7.1",
+        status=(550, 553, 554),
+        enhanced=("5.7",),
+        text=_HOST_BLOCKED,
+    ),
+    Rule(
+        "smtp.host_blocked_plain",
+        _A,
+        f"{_RFC5321}.2",
+        status=(550, 553, 554),
+        text=r"blocked using|spamhaus|spamcop",
+    ),
+    Rule(
+        "smtp.sender_refused",
+        _A,
+        f"{_RFC5321}.2",
+        status=(550, 551, 553, 554),
+        stage=("MAIL",),
+        scope="sender",
+    ),
+    Rule("smtp.sender_address", _A, f"{_RFC3463} 5.1.7, 5.1.8", enhanced=("5.1.7", "5.1.8"), scope="sender"),
+    Rule(
+        "smtp.sender_not_ours",
+        _A,
+        f"{_RFC3463} 5.7.1",
+        status=_5YZ,
+        enhanced=("5.7",),
+        text=_SENDER,
+        scope="sender",
+    ),
+    # Later, then. 552 at RCPT is "too many recipients" and must be taken for temporary.
+    Rule("smtp.too_many_recipients", _T, "RFC 5321 section 4.5.3.1.10", status=_4YZ, enhanced=("4.5.3",)),
+    Rule("smtp.mailbox_full", _T, f"{_RFC3463} 5.2.2", status=_5YZ, enhanced=("5.2.2",)),
+    Rule("smtp.too_big", _IP, f"{_RFC3463} 5.3.4", status=_5YZ, enhanced=("5.3.4", "5.2.3")),
+    Rule("smtp.recipients_552", _T, "RFC 5321 section 4.5.3.1.10", status=552, stage=("RCPT",)),
+    Rule(
+        "smtp.rate_enhanced",
+        _R,
+        "RFC 3463 4.7; 4.7.28 is a mailbox provider's code for our host's rate",
+        status=_4YZ,
+        enhanced=("4.7.28",),
+        retry_after=_WAIT,
+    ),
+    Rule("smtp.rate", _R, f"{_RFC5321}.1", status=_4YZ, text=_RATE, retry_after=_WAIT),
+    Rule(
+        "smtp.greylisted",
+        _T,
+        "RFC 6647 section 2",
+        status=_4YZ,
+        text=_GREYLIST,
+        retry_after=_WAIT,
+        floor="greylist",
+    ),
+    Rule(
+        "smtp.recipient_later",
+        _T,
+        f"{_RFC5321}.2",
+        status=(450, 451, 452),
+        stage=("RCPT",),
+        retry_after=_WAIT,
+        floor="greylist",
+    ),
+    # The recipient. With one recipient per envelope a late verdict is about the same person.
+    Rule(
+        "smtp.no_such_mailbox",
+        _IR,
+        _RFC3463,
+        status=_5YZ,
+        enhanced=("5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.2.1"),
+        drop_address=True,
+    ),
+    Rule("smtp.null_mx", _IR, "RFC 7505 section 4.1", status=_5YZ, enhanced=("5.1.10",), drop_address=True),
+    Rule("smtp.domain_takes_no_mail", _IR, "RFC 7504 section 4", status=556, drop_address=True),
+    Rule(
+        "smtp.policy_at_recipient",
+        OutcomeClass.BLOCKED,
+        f"{_RFC3463} 5.7.1",
+        status=_5YZ,
+        enhanced=("5.7",),
+        stage=("RCPT",),
+    ),
+    Rule(
+        "smtp.unknown_user",
+        _IR,
+        f"{_RFC5321}.2",
+        status=(550, 551, 553, 554),
+        stage=("RCPT",),
+        text=_UNKNOWN_USER,
+        drop_address=True,
+    ),
+    Rule(
+        "smtp.recipient_refused",
+        _IR,
+        "policy: refused, but no proof that the mailbox is dead",
+        status=(521, 550, 551, 553),
+        stage=("RCPT",),
+    ),
+    Rule(
+        "smtp.address_status",
+        _IR,
+        f"{_RFC3463} 5.1",
+        status=_5YZ,
+        enhanced=("5.1", "5.4.1", "5.4.4"),
+        stage=("RCPT", "DATA_END"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class SmtpOptions:
+    """``url``: smtp://user:password@host:port, smtps:// for TLS from the start; ``?tls=`` none, auto or starttls.
+
+    Without ``?tls=`` STARTTLS is required where a password would travel to another machine, else used if offered.
+    ``from``: the sender's address. ``from_name``: shown beside it. ``reply_to``: where answers go.
+    """
+
+    url: str = field(repr=False)
+    from_: str
+    from_name: str = ""
+    reply_to: str = ""
+
+
+class Smtp(Provider):
+    """E-mail by SMTP."""
+
+    name = "smtp"
+    title = "E-mail (SMTP)"
+    features = Features(html=True)
+    in_doubt = InDoubt.RESEND
+    second_send = "byte-identical; mailboxes fold it by Message-ID"
+    unknown_budget = 1
+    transport = "smtp"
+    rules = RULES
+    Options = SmtpOptions
+
+    def __init__(self, options: SmtpOptions) -> None:
+        """Read the URL and check the addresses. Raises ConfigError."""
+        super().__init__(options)
+        self._server = _server(options.url)
+        self._sender = _configured(options.from_, "from")
+        reply_to = _configured(options.reply_to, "reply_to") if options.reply_to else ""
+        if len(options.from_name) > 200 or _CONTROL.search(options.from_name):
+            raise ConfigError("it must be one line of at most 200 characters", field="from_name")
+        sender = f"{_phrase(options.from_name)} <{self._sender}>" if options.from_name else self._sender
+        self._head = f"From: {sender}\r\n" + (f"Reply-To: {reply_to}\r\n" if reply_to else "")
+        self._domain = self._sender.rpartition("@")[2]
+
+    @property
+    def account(self) -> str:
+        """Server and a digest of the user, since user names are often addresses."""
+        user = f"#{hashlib.sha256(self._server.user.encode()).hexdigest()[:8]}" if self._server.user else ""
+        return f"smtp:{self._server.host}:{self._server.port}{user}"
+
+    def address(self, value: object) -> str:
+        """One mailbox, local part as given, domain in lower-case ASCII. Raises InputError."""
+        return mailbox(value)
+
+    def check(self, content: Content) -> None:
+        """Refuse data, and a title that would not be one header line."""
+        super().check(content)
+        _subject(content)
+
+    def request(self, message: Message, address: Address, context: Context) -> MailRequest:
+        """The envelope and the whole message; the same bytes whenever it is built for the same reference."""
+        content = message.content
+        recipient = mailbox(address.value)
+        if not _REFERENCE.fullmatch(message.reference):
+            raise InputError("the reference can not stand in a Message-ID", field="reference")
+        date = format_datetime(datetime.fromtimestamp(message.created_at // 1_000_000, UTC))
+        head = (
+            f"Date: {date}\r\nMessage-ID: <{message.reference}@{self._domain}>\r\n"
+            f"{self._head}To: {recipient}\r\n{_subject(content)}Auto-Submitted: auto-generated\r\n"
+        )
+        return MailRequest(
+            server=self._server,
+            sender=self._sender,
+            recipient=recipient,
+            message=head.encode("ascii") + _body(content.text, content.html),
+            timeout=max(context.timeout, 30.0),
+        )
+
+
+_REFERENCE = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
+# Also what str.splitlines takes for the end of a line: a header must stay one line for every reader.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LOCAL = re.compile(rf"{_ATOM}(?:\.{_ATOM})*")
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_POLICY = SMTP.clone(
+    cte_type="7bit"
+)  # no 8BITMIME needed: base64 or quoted-printable, and short lines, everywhere
+_TLS = ("none", "auto", "starttls")
+
+
+def mailbox(value: object) -> str:
+    """Check one e-mail address and bring it to its canonical form.
+
+    RFC 5321: local part up to 64 octets, address up to 254 (erratum 1690 of RFC 3696). An international domain
+    becomes its ASCII form; a local part outside ASCII would need SMTPUTF8 on the whole way and is refused, as are
+    quoted local parts and address literals. Raises InputError; the message never repeats the address.
+    """
+    if not isinstance(value, str):
+        raise _bad("an e-mail address is a text", "give name@example.com")
+    text = value.strip(" ")
+    if _CONTROL.search(text):
+        raise _bad("it holds a line break or another control character", "give name@example.com alone")
+    local, at, domain = text.rpartition("@")
+    if not at or re.search(r'[\s<>,;:"()\\\[\]@]', local) or re.search(r"[\s<>,;]", domain):
+        raise _bad(
+            "it is not one plain mailbox", "give name@example.com, without display name, quotes or comments"
+        )
+    if not local.isascii():
+        raise _bad(
+            "letters outside ASCII before the @ are not supported", "use an ASCII address of this mailbox"
+        )
+    if len(local) > 64 or not _LOCAL.fullmatch(local):
+        raise _bad(
+            "the part before the @ is not valid",
+            "see RFC 5321 section 4.5.3.1.1: up to 64 letters, digits, dots between",
+        )
+    try:
+        ascii_domain = domain.encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        raise _bad("the domain is not valid", "check the part after the @") from None
+    if len(local) + 1 + len(ascii_domain) > 254 or not all(map(_LABEL.fullmatch, ascii_domain.split("."))):
+        raise _bad("the domain is not valid", "check the part after the @")
+    return f"{local}@{ascii_domain}"
+
+
+def _bad(message: str, mend: str) -> InputError:
+    return InputError(message, field="address", mend=mend)
+
+
+def _configured(value: str, key: str) -> str:
+    try:
+        return mailbox(value)
+    except InputError as error:
+        raise ConfigError(error.message, field=key, mend=error.mend) from None
+
+
+def _server(url: str) -> MailServer:
+    """Raises ConfigError; its message never repeats the URL, which holds a password."""
+    mend = "write smtp://user:password@mail.example.com:587, special characters percent-encoded"
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ConfigError("this is not a URL", field="url", mend=mend) from None
+    if parts.scheme not in {"smtp", "smtps"} or not host or parts.path not in {"", "/"} or parts.fragment:
+        raise ConfigError("this is not an smtp:// or smtps:// URL of a server", field="url", mend=mend)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    tls = query.pop("tls", "")
+    if query or (tls and (tls not in _TLS or parts.scheme == "smtps")):
+        raise ConfigError(
+            "the only setting behind ? is tls, for smtp:// alone", field="url", mend=f"tls={'|'.join(_TLS)}"
+        )
+    user = unquote(parts.username) if parts.username else None
+    password = unquote(parts.password) if parts.password else None
+    if (user is None) is not (password is None):
+        raise ConfigError("user and password belong together", field="url", mend=mend)
+    if parts.scheme == "smtps":
+        tls = "implicit"
+    elif not tls:
+        tls = "auto" if password is None or host in {"localhost", "127.0.0.1", "::1"} else "starttls"
+    return MailServer(host, port or (465 if tls == "implicit" else 587), tls, user, password)
+
+
+def _encoded(text: str, before: int) -> str:
+    """Encoded words (RFC 2047) folded at 76 columns; ``before``: columns taken on the first line."""
+    return Header(text, "utf-8", maxlinelen=76, header_name="x" * before).encode(linesep="\r\n")
+
+
+def _phrase(name: str) -> str:
+    if name.isascii():
+        return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return _encoded(name, len("From"))
+
+
+def _subject(content: Content) -> str:
+    """The header line, from the title or else the beginning of the text. Raises InputError on a line break in it."""
+    title = content.title or ""
+    if _CONTROL.search(title):
+        raise InputError(
+            "a title is one line", field="content.title", mend="remove line breaks and control characters"
+        )
+    if len(title) > 900:
+        raise InputError("a title has at most 900 characters", field="content.title", mend="shorten it")
+    if not title and content.text:
+        title = _CONTROL.split(content.text.strip(), maxsplit=1)[0][:78].strip()
+    if not title:
+        return ""
+    plain = title.isascii() and len(title) <= 60 and "=?" not in title
+    return f"Subject: {title if plain else _encoded(title, len('Subject'))}\r\n"
+
+
+@lru_cache(maxsize=32)
+def _body(text: str | None, html: str | None) -> bytes:
+    """MIME headers and body. Building it costs milliseconds and all recipients of an event share it."""
+    mail = EmailMessage(policy=_POLICY)
+    mail["MIME-Version"] = "1.0"
+    if html and text:
+        mail.set_content(text)
+        mail.add_alternative(html, subtype="html")
+        # By itself the library draws a random one, and a repeat would differ from the first.
+        mail.set_boundary("=_" + hashlib.sha256(f"{len(text)}:{text}{html}".encode()).hexdigest()[:32])
+    elif html:
+        mail.set_content(html, subtype="html")
+    else:
+        mail.set_content(text or "")
+    return mail.as_bytes()

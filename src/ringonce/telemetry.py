@@ -1,0 +1,141 @@
+"""Counters, gauges and alerts: kept in the process, shown at ``/metrics``, alerts also as one log line each.
+
+The text format is Prometheus's exposition format 0.0.4 (prometheus.io, "Exposition formats").
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ringonce.core.redact import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+HELP = {
+    "ringonce_retry_sent_total": "Retries that the provider accepted.",
+    "ringonce_failed_backlog": "Failed notifications that wait for their next attempt.",
+    "ringonce_channel_disabled_total": "Notifications that met a channel which does not send.",
+    "ringonce_alerts_total": "Alerts for a person.",
+}
+MOST_SERIES = 1_000
+"""Series per name; more (a label that grows with the users) are summed up in one without labels."""
+
+ALERT_EVERY = 60.0
+"""Seconds within which alerts of one kind, channel and code become one line."""
+
+_logger = logging.getLogger("ringonce.alerts")
+
+Series = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class _Group:
+    text: str
+    labels: dict[str, str]
+    since: float
+    unsaid: int = 0
+
+
+class Telemetry:
+    """Implements ``ports.Telemetry``. Safe to call from any thread."""
+
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """``monotonic`` gives seconds; it decides when an alert is repeated."""
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._counters: dict[str, dict[Series, int]] = {}
+        self._gauges: dict[str, dict[Series, float]] = {}
+        self._groups: dict[tuple[str, str, str], _Group] = {}
+
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        """Add to a counter."""
+        with self._lock:
+            series = self._counters.setdefault(name, {})
+            key = _key(series, labels)
+            series[key] = series.get(key, 0) + value
+
+    def gauge(self, name: str, value: float, /, **labels: str) -> None:
+        """Set a gauge."""
+        with self._lock:
+            series = self._gauges.setdefault(name, {})
+            series[_key(series, labels)] = value
+
+    def alert(self, kind: str, text: str, /, **labels: str) -> None:
+        """One WARNING line of the logger ``ringonce.alerts``, and the counter ``ringonce_alerts_total``.
+
+        The same kind, channel and code within a minute are counted, and said with the next line or ``flush``.
+        """
+        channel, code = labels.get("channel", ""), labels.get("code", "")
+        self.count("ringonce_alerts_total", kind=kind, channel=channel)
+        now = self._monotonic()
+        with self._lock:
+            self._forget(now)
+            group = self._groups.get((kind, channel, code))
+            if group is not None and now - group.since < ALERT_EVERY:
+                group.unsaid += 1
+                group.text = text
+                return
+            count = 1 + (group.unsaid if group is not None else 0)
+            self._groups[kind, channel, code] = _Group(text, labels, now)
+        _say(kind, text, labels, count)
+
+    def flush(self) -> None:
+        """Say what was grouped and not said yet; for the end of the process."""
+        with self._lock:
+            groups, self._groups = self._groups, {}
+        for (kind, _, _), group in groups.items():
+            if group.unsaid:
+                _say(kind, group.text, group.labels, group.unsaid)
+
+    def value(self, name: str, /, **labels: str) -> float:
+        """A counter's or gauge's current value, summed up over the labels that are not named."""
+        wanted = set(labels.items())
+        with self._lock:
+            series = {**self._counters.get(name, {}), **self._gauges.get(name, {})}
+        return sum(value for key, value in series.items() if wanted <= set(key))
+
+    def exposition(self) -> str:
+        """All of it in Prometheus's text format."""
+        with self._lock:
+            kinds: tuple[tuple[str, Mapping[str, Mapping[Series, float]]], ...] = (
+                ("counter", self._counters),
+                ("gauge", self._gauges),
+            )
+            lines: list[str] = []
+            for kind, families in kinds:
+                for name in sorted(families):
+                    lines.append(f"# HELP {name} {HELP.get(name, name.replace('_', ' '))}")
+                    lines.append(f"# TYPE {name} {kind}")
+                    lines.extend(
+                        f"{name}{_labels(key)} {value}" for key, value in sorted(families[name].items())
+                    )
+        return "\n".join(lines) + "\n" if lines else ""
+
+    def _forget(self, now: float) -> None:
+        for key in [key for key, group in self._groups.items() if now - group.since >= 2 * ALERT_EVERY]:
+            if not self._groups[key].unsaid:
+                del self._groups[key]
+
+
+def _key(series: Mapping[Series, float], labels: dict[str, str]) -> Series:
+    key = tuple(sorted(labels.items()))
+    return key if key in series or len(series) < MOST_SERIES else ()
+
+
+def _labels(key: Series) -> str:
+    def escaped(value: str) -> str:
+        return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+    return "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in key) + "}" if key else ""
+
+
+def _say(kind: str, text: str, labels: dict[str, str], count: int) -> None:
+    line = {"alert": kind, **labels, "text": redact(text), "count": count}
+    _logger.warning("%s", json.dumps(line, ensure_ascii=False))

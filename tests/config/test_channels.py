@@ -1,0 +1,64 @@
+"""Provider defaults, and changes at run time."""
+
+import pytest
+
+from ringonce.config import change, from_mapping, with_provider_defaults
+from ringonce.errors import ConfigError
+from ringonce.model.policy import Backoff, BackoffKind, Channel, InDoubt
+
+
+def made(**keys: object) -> tuple[Channel, frozenset[str]]:
+    """The channel ``a`` with these keys, and which were given."""
+    config = from_mapping({"channels": {"a": {"provider": "x", **keys}}})
+    return config.channels["a"], config.given["a"]
+
+
+def test_provider_fills_what_was_left_open() -> None:
+    """in_doubt and budgets.unknown come from the provider when the file does not say them."""
+    channel, given = made()
+    policy = with_provider_defaults(channel, given, in_doubt=InDoubt.RESEND, unknown_budget=1).policy
+    assert (policy.in_doubt, policy.budgets.unknown) == (InDoubt.RESEND, 1)
+
+
+def test_the_file_wins_over_the_provider() -> None:
+    """What the file says is not replaced by the provider's default."""
+    channel, given = made(in_doubt="assume_sent", budgets={"unknown": 4})
+    policy = with_provider_defaults(channel, given, in_doubt=InDoubt.RESEND, unknown_budget=1).policy
+    assert (policy.in_doubt, policy.budgets.unknown) == (InDoubt.ASSUME_SENT, 4)
+
+
+def test_a_key_that_contradicts_the_providers_default() -> None:
+    """A hold_for is refused when the provider's own in_doubt is not hold."""
+    channel, given = made(hold_for="1m")
+    with pytest.raises(ConfigError, match=r"channels\.a"):
+        with_provider_defaults(channel, given, in_doubt=InDoubt.ASSUME_SENT, unknown_budget=None)
+
+
+def test_change_keeps_what_it_does_not_name() -> None:
+    """A change at run time replaces single keys, in the same words as the file."""
+    channel, _ = made(max_attempts=5, budgets={"transient": 1, "rate_limited": 2})
+    changed = change(
+        channel, {"enabled": False, "budgets": {"transient": 9}, "backoff": {"kind": "fixed", "base": "1s"}}
+    )
+    assert not changed.enabled
+    assert changed.policy.max_attempts == 5
+    assert (changed.policy.budgets.transient, changed.policy.budgets.rate_limited) == (9, 2)
+    assert changed.policy.backoff == Backoff(kind=BackoffKind.FIXED, base=1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"max_atempts": 3}, "did you mean max_attempts"),
+        ({"provider": "y"}, "provider"),
+        ({"account": "b"}, "account"),
+        ({"max_attempts": 0}, "at least 1"),
+        ({"rate": "1/s"}, "not available yet"),
+        ({"mark": False}, "not available yet"),
+    ],
+)
+def test_change_refuses_what_is_no_change(changes: dict[str, object], said: str) -> None:
+    """A change that is unknown, wrong or not possible without a restart is refused by name."""
+    channel, _ = made()
+    with pytest.raises(ConfigError, match=said):
+        change(channel, changes)
