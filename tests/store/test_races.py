@@ -11,7 +11,7 @@ from ringonce.model.notification import Status
 from ringonce.model.transition import Cancel
 from ringonce.ports import Change
 from ringonce.store import open_store
-from tests.servers.postgres import Database, fresh_database
+from tests.servers.postgres import Database
 from tests.store.kit import KINDS, LEASE, SECOND, UNREACHABLE, World, decode
 
 MANY = 60
