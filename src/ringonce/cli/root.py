@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from pathlib import Path  # noqa: TC003 - cyclopts reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
+from ringonce import __version__
 from ringonce.cli import channels, classify_command, database, failures, policy, read, recipients, send, work
 from ringonce.cli.session import FAILED, NOT_FOUND, OK, USAGE, UsageError, config_file
 from ringonce.errors import ConfigError, NotFoundError, RingonceError
@@ -25,7 +25,7 @@ def make() -> App:
     app = App(
         name="ringonce",
         help="Notifications that reach the person once, or show exactly why they did not.",
-        version=lambda: version("ringonce"),
+        version=__version__,
         default_parameter=Parameter(negative=()),
     )
     for group in (work, send, read, failures, channels, recipients, classify_command, policy, database):
