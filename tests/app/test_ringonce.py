@@ -1,6 +1,7 @@
 """The library: what it composes, what it accepts, guards, and changes at run time."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -179,14 +180,9 @@ async def test_invalidated_addresses_are_not_used(library: Ringonce) -> None:
 async def test_an_older_schema_is_an_error_not_an_upgrade(tmp_path: Path) -> None:
     """Opening creates a new file, but never upgrades one that exists: that is said with its mend."""
     file = tmp_path / "other.db"
-    subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"import sqlite3; sqlite3.connect({str(file)!r}).execute('create table x (y)')",
-        ],
-        check=True,
-    )
+    connection = sqlite3.connect(file)
+    connection.execute("create table x (y)")
+    connection.close()
     with pytest.raises(ringonce.SchemaError, match="ringonce migrate"):
         await Ringonce({"store": {"url": f"sqlite:///{file}"}}).open()
 
