@@ -31,8 +31,8 @@ class StandingClock:
         return self.seconds
 
     async def sleep(self, seconds: float) -> None:
-        if seconds <= 0:
         """Wait until time has been moved on."""
+        if seconds <= 0:
             await asyncio.sleep(0)
             return
         future = asyncio.get_running_loop().create_future()

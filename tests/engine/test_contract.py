@@ -17,8 +17,8 @@ GOOD: dict[str, Any] = {"to": {"box": "a1"}, "content": {"text": "hello"}}
 
 
 def refused(channels: Channels, body: dict[str, Any], tenant: str | None = None) -> InputError:
-    with pytest.raises(InputError) as caught:
     """The error that the structure is refused with."""
+    with pytest.raises(InputError) as caught:
         decode(body, "made-up", tenant, channels)
     return caught.value
 

@@ -9,6 +9,7 @@ from .conftest import KeptTelemetry, StandingClock, SteadyEntropy
 
 
 def loop(turn, clock, telemetry, entropy) -> Loop:  # noqa: ANN001 - fixtures
+    """A loop over the turn."""
     return Loop("test", turn, clock=clock, entropy=entropy, telemetry=telemetry)
 
 
