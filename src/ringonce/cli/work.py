@@ -166,3 +166,4 @@ def _log_to_stderr() -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    logging.getLogger("alembic").setLevel(logging.WARNING)
