@@ -108,7 +108,7 @@ class Duties:
 
     async def expand(self) -> float:
         """Go on with the fan-out of events with many recipients, and of those enqueued elsewhere."""
-        expanded = await self._engine.store.expand(self._engine.plan, decide=self._decide, limit=EXPAND_CHUNK)
+        expanded = await self._engine.store.expand(self._engine.plan, self._decide, limit=EXPAND_CHUNK)
         if expanded:
             self._engine.notify_workers()
         return 0.0 if expanded else EXPAND_IDLE
