@@ -186,7 +186,12 @@ class Site:
     def ring(self, *arguments: str) -> Any:
         """Run one command to its end; its JSON, if it was asked for any. A failure is the test's."""
         done = subprocess.run(
-            self._command(*arguments), cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+            self._command(*arguments),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
         )
         assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return json.loads(done.stdout) if "--json" in arguments else done.stdout
