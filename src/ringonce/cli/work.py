@@ -132,8 +132,8 @@ def _show_left(drained: Drained, disabled: set[str], *, json: bool) -> None:
     lines = []
     for item in drained.left:
         reasons = [
-            (item.movable, "channel disabled" if item.channel in disabled else "channel not configured"),
-            (item.paused, "channel paused"),
+            (item.movable, "channel not configured"),
+            (item.paused, "channel disabled" if item.channel in disabled else "channel paused"),
             (item.future, "not due yet"),
             (item.held, "in doubt: a person or a receipt decides"),
         ]
