@@ -34,7 +34,8 @@ BATCH = 50
 LOOK = 0.2
 """Seconds between two looks at the database."""
 PATIENCE = 120.0
-"""Seconds that a worker may take; on two cores it needs a tenth of it for a thousand notifications."""
+PATIENCE_EACH = 0.05
+"""Seconds that a worker may take, and more for each notification: ten times what two cores need."""
 
 
 def register(app: App) -> None:
@@ -237,10 +238,9 @@ class _Play:
                 progress.events += not accepted.duplicate
                 progress.handed += 0 if accepted.duplicate else len(accepted.notifications)
             await self._look()
-        again = len(self._scenario.repeated)
         self._view.step(
-            f"accepted {progress.handed:,} notifications "
-            f"({progress.events:,} events; {again} given twice, {progress.refused} refused)"
+            f"accepted {progress.handed:,} notifications of {progress.events:,} events; "
+            f"{progress.refused} repeats refused"
         )
 
     async def kill(self, after: int) -> int:
@@ -324,12 +324,13 @@ class _Play:
     async def _until_ended(self, worker: subprocess.Popen[bytes]) -> None:
         """Show the numbers until the process is gone."""
         ended = asyncio.ensure_future(asyncio.to_thread(_wait, worker))
-        deadline = time.monotonic() + PATIENCE
+        patience = PATIENCE + PATIENCE_EACH * self._scenario.notifications
+        deadline = time.monotonic() + patience
         while not ended.done():
             await self._look()
             await asyncio.wait({ended}, timeout=LOOK)
             if time.monotonic() > deadline:
-                raise self._unexpected(f"the worker has not ended after {PATIENCE:.0f} s")
+                raise self._unexpected(f"the worker has not ended after {patience:.0f} s")
         await self._look()
 
     async def _look(self) -> None:
