@@ -262,7 +262,7 @@ def explore(console: Console, outcome: Outcome) -> None:
     """Commands to go on with, with ids of this run."""
     command = program()
     console.print()
-    console.print(Text("Look for yourself; the folder stays until you delete it:", "bold"))
+    console.print(Text("Look for yourself (the variable stands for --config; the folder stays):", "bold"))
     lines = [(f"export RINGONCE_CONFIG={shlex.quote(str(outcome.config))}", "")]
     lines += [(f"{command} explain {id_}", f"# {why}") for why, id_ in interesting(outcome.notifications)]
     lines += [(f"{command} report --by channel", ""), (f"{command} failures list", "")]
