@@ -135,9 +135,7 @@ class System:
         """Bring everything that is to happen in future so much nearer."""
         by = int(seconds * 1_000_000)
         moved = (
-            sa.update(dispatch).values(
-                due_at=dispatch.c.due_at - by, expires_at=dispatch.c.expires_at - by
-            ),
+            sa.update(dispatch).values(due_at=dispatch.c.due_at - by, expires_at=dispatch.c.expires_at - by),
             sa.update(notifications).values(
                 next_attempt_at=notifications.c.next_attempt_at - by,
                 expires_at=notifications.c.expires_at - by,

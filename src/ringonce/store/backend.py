@@ -27,7 +27,7 @@ AWAY = ("08", "53", "57", "58", "25006")
 UNKNOWN_OBJECT = ("42P01", "42703")
 
 
-class DataRefusedError(Exception):
+class DataRefusedError(StoreError):
     """The database does not take these values: one row's fault, never its neighbours'."""
 
 
