@@ -160,7 +160,10 @@ def settings(url: str, grace: str = "5s", lease: str = "1s") -> dict[str, object
 
 
 def application(
-    config: dict[str, object], real: Store | None = None, plan: Plan = nothing, wire: CountingWire | None = None
+    config: dict[str, object],
+    real: Store | None = None,
+    plan: Plan = nothing,
+    wire: CountingWire | None = None,
 ) -> tuple[Ringonce, CountingWire]:
     """An application over ``real`` (None: a store of its own), behind ``plan``."""
     wire = wire or CountingWire()
@@ -207,7 +210,9 @@ def judge(found: Sequence[Life], rung: Counter[str], *, doubts: int) -> None:
         times = sum(rung[reference] for reference in references)
         doubted = unknown(life)
         by_channel[row.channel] += doubted
-        assert row.state.final or (doubted and row.channel == "hold"), f"{row.event_id} is still {row.state.status}"
+        assert row.state.final or (doubted and row.channel == "hold"), (
+            f"{row.event_id} is still {row.state.status}"
+        )
         assert times or doubted, f"{row.event_id} is {row.state.status} and was never sent"
         assert times <= 1 or (doubted and row.channel == "resend"), f"{row.event_id} was sent {times} times"
     assert all(count <= doubts for count in by_channel.values()), by_channel

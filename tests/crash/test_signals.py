@@ -38,7 +38,9 @@ def test_two_workers_share(tmp_path: Path, url: Url) -> None:
 def test_frozen_beyond_its_lease(tmp_path: Path, url: Url, in_doubt: str) -> None:
     """A worker frozen beyond its lease with calls in flight, then thawed: its late answers decide doubts, and only them."""
     hang = "delay:seconds=2.5"
-    with site(tmp_path, url("postgresql"), f"{hang},first=4", ways=(f"telegram-{in_doubt}",), timeout="20s") as place:
+    with site(
+        tmp_path, url("postgresql"), f"{hang},first=4", ways=(f"telegram-{in_doubt}",), timeout="20s"
+    ) as place:
         count = 12
         place.send(count)
         frozen = place.worker()
@@ -67,7 +69,9 @@ def test_frozen_beyond_its_lease(tmp_path: Path, url: Url, in_doubt: str) -> Non
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_end(tmp_path: Path, url: Url, store: str, number: signal.Signals) -> None:
     """SIGTERM and SIGINT: running calls finish and are stored, the rest is given back; exit code 0, nothing in doubt."""
-    with site(tmp_path, url(store), "delay:seconds=0.4", ways=("telegram-assume_sent", "smtp-resend")) as place:
+    with site(
+        tmp_path, url(store), "delay:seconds=0.4", ways=("telegram-assume_sent", "smtp-resend")
+    ) as place:
         count = 40
         place.send(count)
         worker = place.worker()
