@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from pathlib import Path  # noqa: TC003 - cyclopts reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from ringonce.cli import channels, classify_command, database, failures, policy, read, recipients, send, work
-from ringonce.cli.session import FAILED, NOT_FOUND, OK, USAGE, config_file
-from ringonce.errors import ConfigError, InputError, NotFoundError, RingonceError
+from ringonce import __version__
+from ringonce.cli import (
+    channels,
+    classify_command,
+    database,
+    demo,
+    failures,
+    policy,
+    read,
+    recipients,
+    send,
+    work,
+)
+from ringonce.cli.session import FAILED, NOT_FOUND, OK, USAGE, UsageError, config_file
+from ringonce.errors import ConfigError, NotFoundError, RingonceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +36,10 @@ def make() -> App:
     app = App(
         name="ringonce",
         help="Notifications that reach the person once, or show exactly why they did not.",
-        version=lambda: version("ringonce"),
+        version=__version__,
         default_parameter=Parameter(negative=()),
     )
-    for group in (work, send, read, failures, channels, recipients, classify_command, policy, database):
+    for group in (demo, work, send, read, failures, channels, recipients, classify_command, policy, database):
         group.register(app)
 
     @app.meta.default
@@ -70,7 +81,7 @@ def code_of(error: RingonceError) -> int:
     """The exit code of an error."""
     if isinstance(error, NotFoundError):
         return NOT_FOUND
-    if isinstance(error, ConfigError) or (isinstance(error, InputError) and (error.field or "").isupper()):
+    if isinstance(error, (ConfigError, UsageError)):
         return USAGE
     return FAILED
 

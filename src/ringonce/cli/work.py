@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ringonce.cli.session import OK, configuration, note, opened, say, show_json
+from ringonce import __version__
+from ringonce.cli.session import OK, UsageError, configuration, note, opened, say, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,8 +47,6 @@ def up(*, host: str | None = None, port: int | None = None) -> int:
 
 
 async def _up(host: str, port: int) -> None:
-    from importlib.metadata import version
-
     from ringonce.errors import ConfigError
 
     try:
@@ -70,7 +69,7 @@ async def _up(host: str, port: int) -> None:
                     ringonce,
                     key=config.api.key,
                     max_payload=config.limits.max_payload,
-                    version=version("ringonce"),
+                    version=__version__,
                 )
                 working = asyncio.create_task(ringonce.run_worker(stop))
                 serving = asyncio.create_task(serve(app, listening, stop))
@@ -90,8 +89,13 @@ def worker(
         drain: End when only rows are left that wait for a person, a switch or a later time; they are printed.
         json: With --drain: print what is left as JSON.
     """
+    from ringonce.engine.worker import DUTIES
+
     _log_to_stderr()
     duties = [part.strip() for part in (only or "").split(",") if part.strip()]
+    for duty in duties:
+        if duty not in DUTIES:
+            raise UsageError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
 
     async def run() -> tuple[Drained | None, list[dict[str, object]]]:
         async with opened() as ringonce:
@@ -103,8 +107,7 @@ def worker(
 
     drained, channels = asyncio.run(run())
     if drained is not None:
-        disabled = {str(view["name"]) for view in channels if not view["enabled"]}
-        _show_left(drained, disabled, json=json)
+        _show_left(drained, {str(view["name"]): view["enabled"] is True for view in channels}, json=json)
     return OK
 
 
@@ -118,17 +121,18 @@ def _greet(ringonce: Ringonce) -> None:
         )
 
 
-def _show_left(drained: Drained, disabled: set[str], *, json: bool) -> None:
+def _show_left(drained: Drained, enabled: dict[str, bool], *, json: bool) -> None:
     from ringonce.engine.views import backlog_view
 
-    views = [{**backlog_view(item), "disabled": item.channel in disabled} for item in drained.left]
+    views = [{**backlog_view(item), "disabled": not enabled.get(item.channel, True)} for item in drained.left]
     if json:
         show_json({"left": views})
         return
+    why = {None: "channel not configured", False: "channel disabled", True: "channel paused"}
     lines = []
     for item in drained.left:
         reasons = [
-            (item.paused, "channel disabled" if item.channel in disabled else "channel paused"),
+            (item.paused, why[enabled.get(item.channel)]),
             (item.future, "not due yet"),
             (item.held, "in doubt: a person or a receipt decides"),
         ]
@@ -161,3 +165,4 @@ def _log_to_stderr() -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    logging.getLogger("alembic").setLevel(logging.WARNING)

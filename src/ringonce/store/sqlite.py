@@ -28,6 +28,8 @@ SOUND = (3, 51, 3)
 """From here on a WAL file is safe. 3.7.0 to 3.51.2 can lose committed transactions when two connections write
 and one of them checkpoints (https://sqlite.org/wal.html, the WAL-reset bug)."""
 MAGIC = b"SQLite format 3\x00"
+BUSY_SECONDS = 5.0
+"""SQLite itself waits so long for another program's lock; then the whole transaction is tried again."""
 TOGETHER = 64
 """Calls that share one commit at most."""
 MEND = 'install ringonce[sqlite] (a sound SQLite), or convert the file: sqlite3 FILE "PRAGMA journal_mode=DELETE"'
@@ -164,6 +166,11 @@ class Call:
             self.future.set_exception(value)
 
 
+def _settle(calls: list[Call]) -> None:
+    for call in calls:
+        call.settle()
+
+
 class SqliteBackend:
     """One file, or ``:memory:``."""
 
@@ -259,7 +266,7 @@ class SqliteBackend:
         for loop in {call.loop for call in batch}:
             mine = [call for call in batch if call.loop is loop]
             with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(lambda mine=mine: [call.settle() for call in mine])
+                loop.call_soon_threadsafe(_settle, mine)
 
     def _transact(self, batch: list[Call]) -> None:
         if self._connection is None:
@@ -324,7 +331,7 @@ class SqliteBackend:
             sa.URL.create("sqlite", database=options.path or ":memory:"),
             module=module,
             poolclass=sa.pool.StaticPool,
-            connect_args={"isolation_level": None, "timeout": 5.0, "check_same_thread": False},
+            connect_args={"isolation_level": None, "timeout": BUSY_SECONDS, "check_same_thread": False},
         )
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(self._begin))
         self._engine = engine
@@ -345,6 +352,8 @@ class SqliteBackend:
             raise
         except Exception as error:
             self._disconnect()
+            if isinstance(error, module.Error):
+                error = sa.exc.OperationalError("", None, error)
             told = translate(error, self.dialect, self.where)
             if isinstance(told, AgainError):
                 told = StoreUnavailable(f"{self.where} is locked by another program", mend="end that program")

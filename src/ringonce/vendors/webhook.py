@@ -1,8 +1,8 @@
 """A receiver of signed webhooks, as Standard Webhooks asks for it: verifies, then ignores repeats.
 
 Facts: the Standard Webhooks specification. The signed content is ``{id}.{timestamp}.{body}``, HMAC-SHA256
-with the base64 part of ``whsec_…``; ``webhook-signature`` lists ``v1,<base64>`` separated by spaces; the receiver
-checks the timestamp's age, compares in constant time, and uses ``webhook-id`` to tell repeats.
+with the base64 part of ``whsec_…``; ``webhook-signature`` lists ``v1,<base64>`` separated by spaces; the
+receiver checks the timestamp's age, compares in constant time, and uses ``webhook-id`` to tell repeats.
 
 As a program: ``python -m ringonce.vendors.webhook --secret whsec_… --fault 503:first=20``.
 """
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringonce.errors import InputError
 from ringonce.vendors.http import Call, HttpStandIn, Reply
+from ringonce.vendors.ledger import REPEAT
 from ringonce.vendors.standin import arguments, common
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class WebhookReceiver(HttpStandIn):
             return Reply(401, b'{"error":"invalid signature"}', (("Content-Type", "application/json"),))
         reference = call.headers["webhook-id"]
         if reference in self._seen:
-            return Reply(204, verdict="repeat")
+            return Reply(204, verdict=REPEAT)
         self._seen.add(reference)
         return Reply(204, accepted=True)
 
