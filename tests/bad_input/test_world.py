@@ -287,7 +287,7 @@ def test_good_and_bad_lines_mixed(ring: Ring, folder: Path) -> None:
     assert stored(ring) == ["e1", "e6", "e7"]
     view = ring("send", "--file", "x.jsonl", "--json")
     assert (view.code, view.json["accepted"], view.json["duplicates"]) == (1, 0, 4)
-    assert [item["line"] for item in view.json["errors"]] == [2, 3, 5, 6, 7, 8, 11]
+    assert [item["line"] for item in view.json["problems"]] == [2, 3, 5, 6, 7, 8, 11]
     assert stored(ring) == ["e1", "e6", "e7"]
 
 

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -37,7 +37,6 @@ class System:
     folder: Path
     config: dict[str, Any]
     ring: Ringonce
-    guards: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     # --- as an application ---
 
@@ -171,8 +170,10 @@ class System:
 
     async def allow(self, table: str) -> None:
         """The database takes everything again."""
-        on = "" if self.config["store"]["url"].startswith("sqlite") else f" ON {table}"
-        await self.execute(f"DROP TRIGGER refuse{on}")
+        if self.config["store"]["url"].startswith("sqlite"):
+            await self.execute("DROP TRIGGER refuse")
+        else:
+            await self.execute(f"DROP TRIGGER refuse ON {table}", "DROP FUNCTION refuse")
 
     async def execute(self, *statements: str) -> None:
         """Run statements as they are."""
@@ -284,7 +285,12 @@ async def start(store_url: str, tmp_path: Path) -> AsyncIterator[Start]:
                 "channels": {name: dict(keys) for name, keys in channels.items()},
             }
             system = System(tmp_path, config, await started(config))
-            stack.push_async_callback(lambda: system.ring.close())
+
+            async def close() -> None:
+                # Not the ring of now: a reconfiguration replaces it.
+                await system.ring.close()
+
+            stack.push_async_callback(close)
             return system
 
         yield begin
