@@ -88,7 +88,7 @@ class System:
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         """Wait for a fact in the database."""
         async with asyncio.timeout(DEADLINE):
-            while not await condition():
+            while not await condition():  # noqa: ASYNC110 - the fact may be made by another process
                 await asyncio.sleep(0.005)
 
     async def ended(self, id_: UUID) -> None:
@@ -155,16 +155,14 @@ class System:
     async def refuse(self, table: str, condition: str) -> None:
         """From now on the database refuses to insert such rows (``condition`` on ``NEW``)."""
         if self.config["store"]["url"].startswith("sqlite"):
-            statements = [
-                f"CREATE TRIGGER refuse BEFORE INSERT ON {table} WHEN {condition} "
-                "BEGIN SELECT RAISE(ABORT, 'refused'); END"
-            ]
+            body = "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+            statements = [f"CREATE TRIGGER refuse BEFORE INSERT ON {table} WHEN {condition} {body}"]
         else:
+            body = "BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '23514'; END"
+            on = f"BEFORE INSERT ON {table} FOR EACH ROW WHEN ({condition})"
             statements = [
-                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
-                "$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '23514'; END $$",
-                f"CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW WHEN ({condition}) "
-                "EXECUTE FUNCTION refuse()",
+                f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$",
+                f"CREATE TRIGGER refuse {on} EXECUTE FUNCTION refuse()",
             ]
         await self.execute(*statements)
 
@@ -273,7 +271,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 async def start(store_url: str, tmp_path: Path) -> AsyncIterator[Start]:
-    """``await start(email={"provider": …}, …)`` starts a system with these channels."""
+    """Start systems with the channels that are given, for example ``email={"provider": …}``."""
     async with AsyncExitStack() as stack:
 
         async def begin(**channels: Mapping[str, object]) -> System:
