@@ -21,7 +21,7 @@ from ringonce.engine.channels import Channels, Entry
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.probe import Probe, probe
-from ringonce.engine.views import channel_view
+from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
 from ringonce.model.notification import Content
@@ -235,6 +235,8 @@ class Ringonce:
     async def explain(self, id_: UUID, *, tenant: str | None = None) -> list[str]:
         """One notification's life in words, and what happens next. Raises NotFoundError."""
         life = await self.get(id_, tenant=tenant)
+        # Where an address stands for the recipient, the words do not tell it in full.
+        life = replace(life, row=replace(life.row, recipient=recipient_of(life.row)))
         name = life.row.channel
         self.engine.channels.apply(await self.store.overrides())
         entry = self.engine.channels.get(name)
