@@ -258,6 +258,8 @@ def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) 
         return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
     if e.expires_at is not None and e.expires_at <= now:
         return tally.ended(new, Status.EXPIRED, Note("expired", {"reason": "expires_at"}))
+    if e.invalid is not None:
+        return _end(tally.ground(new, 0, 1, new.spent, ()), new.spent, *tally.unwritten(e.invalid))
     state = State(Status.PENDING, 1, next_attempt_at=e.due_at, expires_at=e.expires_at)
     return Step(state, (Send(e.due_at, armed=True),))
 

@@ -68,6 +68,12 @@ def hint(outcome: Outcome) -> int | None:
     return None if outcome.retry_after_s is None else outcome.retry_after_s * SECOND
 
 
+def unwritten(why: str) -> tuple[LastError, tuple[Effect, ...], tuple[Note, ...]]:
+    """There is no text to send, because its template failed: the error, and the note that tells of it."""
+    error = LastError(Code.TEMPLATE_INVALID.value, None, why)
+    return error, (), (Note("code_error", {"code": error.code, "text": why}),)
+
+
 def is_verdict(outcome: Outcome) -> bool:
     """It says yes or no. Only a transient failure can leave open whether the request was accepted."""
     return not (outcome.ambiguous and outcome.cls is OutcomeClass.TRANSIENT)
