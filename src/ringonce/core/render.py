@@ -66,6 +66,11 @@ class Wording:
         return any(part.program.personal for part in self.parts)
 
     @property
+    def speaks(self) -> bool:
+        """There is anything to say."""
+        return not all(part.blank for part in self.parts)
+
+    @property
     def local(self) -> bool:
         """It differs from zone to zone."""
         return any(part.program.local for part in self.parts)
@@ -89,10 +94,15 @@ class Template:
         found = self.texts[self.locale(reader)]
         return found.get(channel) or found[""]
 
+    def way(self, reader: Reader) -> str:
+        """The same for all whose text is written in the same way: its locale, and that of numbers and moments."""
+        text = self.locale(reader)
+        return f"{text}/{way_of_writing(reader.locale, text)}"
+
     def key(self, channel: str, reader: Reader) -> str:
-        """The same for all who get the same content: channel and locale; zone and recipient where they matter."""
-        wording, text = self.wording(channel, reader), self.locale(reader)
-        key = f"{channel}/{text}/{way_of_writing(reader.locale, text)}"
+        """The same for all who get the same content: channel and way; zone and recipient where they matter."""
+        wording = self.wording(channel, reader)
+        key = f"{channel}/{self.way(reader)}"
         if wording.local or wording.personal:
             key += f"/{reader.timezone if zone(reader.timezone) else ''}"
         return f"{key}/{reader.id}/{reader.locale}" if wording.personal else key

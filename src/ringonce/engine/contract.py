@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ringonce.engine.wording import check_template
 from ringonce.errors import InputError, PayloadTooLarge
 from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import Content
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ringonce.engine.channels import Channels
+    from ringonce.ports import Templates
 
 MAX_DEPTH = 32
 MAX_RECIPIENTS = 100_000
@@ -84,7 +86,13 @@ def load(raw: bytes, max_bytes: int) -> dict[str, Any]:
     return value
 
 
-def decode(value: Mapping[str, Any], event_id: str, tenant: str | None, channels: Channels) -> Event:
+def decode(
+    value: Mapping[str, Any],
+    event_id: str,
+    tenant: str | None,
+    channels: Channels,
+    templates: Templates | None = None,
+) -> Event:
     """Check the structure and make an Event of it; addresses become canonical.
 
     ``event_id`` is used where the structure has none; ``tenant`` (of the caller's key) must not be
@@ -101,7 +109,7 @@ def decode(value: Mapping[str, Any], event_id: str, tenant: str | None, channels
     _check_content(
         content, sorted(named), channels, all_of_them=body.channels is None and bool(body.recipients)
     )
-    return Event(
+    event = Event(
         event_id=body.event_id or event_id,
         type=body.type,
         tenant=body.tenant or tenant or "",
@@ -119,6 +127,11 @@ def decode(value: Mapping[str, Any], event_id: str, tenant: str | None, channels
         send_at=_micros(body.send_at, "send_at"),
         expires_at=_micros(body.expires_at, "expires_at"),
     )
+    if event.template is not None:
+        if templates is None:
+            raise InputError("there are no templates here", field="template", mend="send content")
+        check_template(event, templates, channels)
+    return event
 
 
 def encode_event(event: Event) -> bytes:
@@ -214,9 +227,13 @@ def _known(name: str, path: str, channels: Channels) -> None:
 
 def _content(body: Body) -> Content | None:
     if body.template is not None:
-        raise InputError("templates are not available yet", field="template", mend="send content")
+        if body.content is not None:
+            raise InputError("give content or a template, not both", field="template", mend="leave one out")
+        return None
     if body.content is None:
-        raise InputError("nothing to say", field="content", mend='give content, e.g. {"text": "…"}')
+        raise InputError(
+            "nothing to say", field="content", mend='give content, e.g. {"text": "…"}, or a template'
+        )
     given = body.content
     if not (given.title or given.text or given.html or given.data):
         raise InputError(
