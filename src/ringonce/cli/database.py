@@ -32,12 +32,12 @@ def migrate(*, sql: bool = False, json: bool = False) -> int:
         json: Print JSON.
     """
     from ringonce.app import store_options
-    from ringonce.store.migrate import script
-    from ringonce.store.store import migrate as bring_up
+    from ringonce.store import migrate as bring_up
+    from ringonce.store import migration_script
 
     config = configuration()
     if sql:
-        say(script("sqlite" if config.store.sqlite else "postgresql"))
+        say(migration_script("sqlite" if config.store.sqlite else "postgresql"))
         return OK
     before, now = asyncio.run(bring_up(config.store.url, store_options(config)))
     if json:
@@ -118,7 +118,7 @@ async def _database(config: Config, add: object) -> None:
 
     from ringonce.app import store_options
     from ringonce.engine.contract import decode_event
-    from ringonce.store.store import make_store
+    from ringonce.store import make_store
 
     assert callable(add)
     if config.store.sqlite:
