@@ -20,18 +20,20 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from ringonce.core.locales import normal
-from ringonce.core.render import PARTS, Reader, Template, Wording, missing_forms, wording
 from ringonce.errors import TemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
+    from ringonce.core.render import Template, Wording
+    from ringonce.model.records import Reader
+
 LOOK_EVERY: Final = 1.0
 """Seconds between two looks at the folder."""
 TOO_LONG: Final = "too_long"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+PARTS: Final = ("title", "text", "html")
 _KEYS: Final = (*PARTS, TOO_LONG)
 
 Stamps = dict[str, tuple[int, int]]
@@ -128,6 +130,10 @@ class Library:
         self._stamps, self._loaded = stamps, loaded
 
     def _load(self, name: str, stamp: Stamps) -> Loaded:
+        # Loaded with the first template: Jinja and the tables of CLDR take a while, and many need neither.
+        from ringonce.core.locales import normal
+        from ringonce.core.render import Template
+
         made = Loaded(None)
         texts: dict[str, Mapping[str, Wording]] = {}
         if not _NAME.fullmatch(name):
@@ -148,6 +154,8 @@ class Library:
         return made
 
     def _read(self, path: Path, origin: str, locale: str, made: Loaded) -> Mapping[str, Wording]:
+        from ringonce.core.render import missing_forms, wording
+
         try:
             source = path.read_bytes().decode().replace("\r\n", "\n")
             table = tomllib.loads(source)

@@ -8,29 +8,22 @@ data and of what is known about the recipient.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ringonce.core.locales import Writing, locale_of, ordinary_forms, pick, way_of_writing, zone
 from ringonce.core.sandbox import Broken, Program, compile_part
-from ringonce.core.text import clean_text, cut
-from ringonce.errors import PayloadTooLarge, TemplateError
+from ringonce.core.text import clean_text
+from ringonce.errors import TemplateError
 from ringonce.model.notification import Content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+
+    from ringonce.model.records import Reader
 
 PARTS: Final = ("title", "text", "html")
 _LINE_ENDS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Who a text is written for. ``locale`` and ``timezone`` as they were given, or None."""
-
-    id: str = ""
-    locale: str | None = None
-    timezone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,35 +170,6 @@ def missing_forms(wording: Wording, locale: str) -> list[str]:
         for line, forms in part.program.plurals
         for form in sorted(wanted - forms)
     ]
-
-
-def fitted(content: Content, check: Callable[[Content], None]) -> Content:
-    """The content with as much of its text as a channel carries. Raises what ``check`` raises, if cutting is no help.
-
-    Args:
-        content: what a template made.
-        check: raises PayloadTooLarge while it is too long. Provider's own, so that everything that counts (a title in
-            the same message, escapes, the other keys of a payload) is counted.
-    """
-    try:
-        check(content)
-    except PayloadTooLarge:
-        text = content.text or ""
-        # The longest that passes, by halving: each step asks the provider itself.
-        low, high, best = 1, len(text) - 1, None
-        while low <= high:
-            middle = (low + high) // 2
-            shorter = replace(content, text=cut(text, middle))
-            try:
-                check(shorter)
-            except PayloadTooLarge:
-                high = middle - 1
-            else:
-                low, best = middle + 1, shorter
-        if best is None:
-            raise
-        return best
-    return content
 
 
 _NOTHING: Final = compile_part("", html=False)

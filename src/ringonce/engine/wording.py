@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ringonce.core.render import Reader, fitted
+from ringonce.core.fit import fitted
 from ringonce.errors import InputError, TemplateError
 from ringonce.model.notification import Content
+from ringonce.model.records import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
