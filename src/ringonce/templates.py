@@ -122,7 +122,7 @@ class Library:
                 continue
             fresh = self._load(name, stamp)
             for error in fresh.wrong:
-                self._alert("template", f"template {name} can not be used: {error}")
+                self._alert("template", f"template {name} can not be used: {error.message}")
             if fresh.wrong and not first and before is not None and before.template is not None:
                 fresh.template = before.template
             loaded[name] = fresh

@@ -106,7 +106,7 @@ def _templates(config: Config, add: object) -> None:
     library = templates(config, lambda _kind, _text: None)
     for name, found in library.loaded.items():
         for error in found.wrong:
-            add(f"template {name}", error, ok=False)
+            add(f"template {name}", f"{error.message} ({error.mend})", ok=False)
         if not found.wrong:
             said = ", ".join(sorted(found.template.texts)) if found.template is not None else ""
             add(f"template {name}", "; ".join([said, *found.notices]))
