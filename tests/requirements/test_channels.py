@@ -198,7 +198,7 @@ async def test_A13_c_every_class_has_its_code(start: Start, step: str, code: str
 
 
 async def test_A18_the_history_is_told_after_the_end(start: Start) -> None:
-    """attempts and last_error survive the end, a later Sent too; next_attempt_at is null exactly at an end."""
+    """Attempts and last_error survive the end, a later Sent too; next_attempt_at is null exactly at an end."""
     system = await start(
         sent={"provider": "sandbox", "script": ["transient", "rate_limited:1", "ok"], "backoff": HOURS},
         spent={"provider": "sandbox", "script": ["transient"], "backoff": HOURS, "max_attempts": 3},
