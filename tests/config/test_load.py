@@ -193,7 +193,9 @@ def test_durations(written_as: object, micros: int) -> None:
 
 def test_templates_section(tmp_path: Path) -> None:
     """Folder, locale and zone have defaults, and a locale or zone that means nothing is refused."""
-    config = load(written(tmp_path, '[templates]\nlocale = "pt-BR"\ntimezone = "Asia/Kathmandu"\n'), environ={})
+    config = load(
+        written(tmp_path, '[templates]\nlocale = "pt-BR"\ntimezone = "Asia/Kathmandu"\n'), environ={}
+    )
     assert (config.templates.path, config.templates.locale, config.templates.timezone) == (
         "templates",
         "pt-BR",

@@ -1,6 +1,5 @@
 """The folder of templates: what a file may say, what is told about a wrong one, and when a change counts."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,7 +83,10 @@ def test_an_unknown_name_suggests_the_nearest(shelf: Shelf) -> None:
     ("text", "told"),
     [
         ('text = "a {{ b"', "t/en.toml, line 1 (text): "),
-        ('\ntitle = "x"\ntext = """\na\n{{ b | nope }}\n"""', "t/en.toml, line 5 (text): there is no filter nope"),
+        (
+            '\ntitle = "x"\ntext = """\na\n{{ b | nope }}\n"""',
+            "t/en.toml, line 5 (text): there is no filter nope",
+        ),
         ('text = """a\n{{ b | nope }}"""', "t/en.toml, line 2 (text)"),
         ("text = '''\na\n\n{% x %}'''\ntitle = 'y'", "t/en.toml, line 4 (text)"),
         ('text = """\ntitle = "no"\n"""\ntitle = "{{"', "t/en.toml, line 4 (title)"),
@@ -133,7 +135,9 @@ def test_windows_line_ends_count_once(shelf: Shelf) -> None:
 
 def test_notices_are_no_errors(shelf: Shelf) -> None:
     """A channel that is not configured and a plural form that is missing are told of once, and nothing is refused."""
-    text = "title = \"{{ n | plural(one='a', other='b') }}\"\ntext = 'x'\n[smss]\ntext = 'y'\n[hook]\ntext = 'z'"
+    text = (
+        "title = \"{{ n | plural(one='a', other='b') }}\"\ntext = 'x'\n[smss]\ntext = 'y'\n[hook]\ntext = 'z'"
+    )
     shelf.write("t", text, "ru.toml")
     shelf.library.get("t")
     assert shelf.library.loaded["t"].notices == [
@@ -189,7 +193,7 @@ def test_a_folder_that_vanishes_while_it_is_looked_at(shelf: Shelf, monkeypatch:
     """The next look sees what is left."""
     shelf.write("a", 'text = "x"')
     shelf.write("b", 'text = "x"')
-    listed: Callable[[Path], object] = Path.iterdir
+    listed = Path.iterdir
 
     def vanish(path: Path) -> object:
         if path.name == "a":

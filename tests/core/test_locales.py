@@ -80,7 +80,16 @@ def test_inside_a_text_things_are_written_in_its_language() -> None:
 def test_zones_are_names_and_never_paths() -> None:
     """A known name is a zone; a path, a folder and a misspelling are none."""
     assert str(zone("Asia/Kathmandu")) == "Asia/Kathmandu"
-    for name in ("../../etc/passwd", "Europe", "Europe/Berlni", "/etc/localtime", "", None, "x" * 100, "a\0b"):
+    for name in (
+        "../../etc/passwd",
+        "Europe",
+        "Europe/Berlni",
+        "/etc/localtime",
+        "",
+        None,
+        "x" * 100,
+        "a\0b",
+    ):
         assert zone(name) is None
 
 

@@ -80,7 +80,7 @@ def test_an_empty_text_is_an_error() -> None:
     text = said(title="{% if 0 %}x{% endif %}", text="{% if n %}x{% endif %}")
     made = template({"en": {"": text}})
     assert made.render("m", EN, {"n": 1}) == Content(None, "x")
-    with pytest.raises(TemplateError, match="line 1 .text.: it renders to nothing"):
+    with pytest.raises(TemplateError, match=r"line 1 .text.: it renders to nothing"):
         made.render("m", EN, {"n": 0})
 
 

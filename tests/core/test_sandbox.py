@@ -34,7 +34,10 @@ def broken(source: str, data: dict[str, object] | None = None, *, html: bool = F
         ("{% if nothing == none and n != none %}x{% endif %}{{ 'y' if 1 > 2 }}", "x"),
         ("{% if (list + list) | length == 6 and 1 < n <= 5 %}yes{% endif %}", "yes"),
         ("{{ recipient.id }} {{ data.n }} {{ data['name'] }}", "u1 5 Ada"),
-        ("{% if x is defined %}{% else %}{% if n is number and name is string %}y{% endif %}{% endif %}", "y"),
+        (
+            "{% if x is defined %}{% else %}{% if n is number and name is string %}y{% endif %}{% endif %}",
+            "y",
+        ),
         (
             "{% if x is undefined and nothing is none and list is list and order is mapping %}y{% endif %}",
             "y",
@@ -207,7 +210,7 @@ def test_a_template_always_ends_soon_and_small(parts: list[str], html: bool) -> 
 
 def test_html_is_escaped_and_text_is_not() -> None:
     """Inserted values are escaped in html, joined ones too; a title or text shows them as they are."""
-    data = {"x": "<b> & \"q\"", "l": ["<", ">"]}
+    data = {"x": '<b> & "q"', "l": ["<", ">"]}
     assert shown("{{ x }}", data) == '<b> & "q"'
     assert shown("<i>{{ x }}</i>", data, html=True) == "<i>&lt;b&gt; &amp; &#34;q&#34;</i>"
     assert shown("{{ l | join('&') }}{{ x ~ x }}", data, html=True).count("<") == 0

@@ -54,7 +54,12 @@ def test_small_limits(limit: int, expected: str) -> None:
 )
 def test_length_by_unit(text: str, chars: int, octets: int, utf16: int, json: int) -> None:
     """Code points, UTF-8, UTF-16, and what a JSON string needs."""
-    assert [length(text, unit) for unit in ("chars", "bytes", "utf16", "json")] == [chars, octets, utf16, json]
+    assert [length(text, unit) for unit in ("chars", "bytes", "utf16", "json")] == [
+        chars,
+        octets,
+        utf16,
+        json,
+    ]
 
 
 FAMILY = "👨‍👩‍👧‍👦"

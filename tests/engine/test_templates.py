@@ -1,4 +1,4 @@
-"""Templates on the real store: refused before anything is stored, rendered once for each text, visible when they fail."""
+"""Templates on the real store: refused before anything is stored, rendered once for each text, loud when they fail."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -111,7 +111,7 @@ async def test_everybody_gets_the_text_of_their_locale(ringonce: Ringonce, write
 
 async def test_a_text_about_the_recipient_is_their_own(ringonce: Ringonce, write: Write) -> None:
     """What shows the recipient or moments in their zone is rendered for each; ids never get mixed up."""
-    write("text = \"{{ recipient.id }} {{ at | time(zone=false) }}\"")
+    write('text = "{{ recipient.id }} {{ at | time(zone=false) }}"')
     people = [
         {"id": f"u{n}", "timezone": zone, "addresses": {"box": f"b{n}"}}
         for n, zone in enumerate(["Asia/Kolkata", "UTC", "UTC"])

@@ -6,7 +6,9 @@ HTTP bodies, lines of ``send --file``, calls of the library and events of a bus 
 from __future__ import annotations
 
 import difflib
+import json
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +80,9 @@ def load(raw: bytes, max_bytes: int) -> dict[str, Any]:
     except RecursionError:
         raise InputError(f"nested deeper than {MAX_DEPTH} levels", mend="flatten the data") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        with suppress(ValueError, RecursionError):
+            # An escaped half of a surrogate pair is the one mistake of which the field can be named.
+            check_texts(json.loads(raw))
         raise InputError(
             f"not valid JSON: {error}", mend="send one JSON object in UTF-8", code="invalid_json"
         ) from None
@@ -98,7 +103,7 @@ def decode(
     ``event_id`` is used where the structure has none; ``tenant`` (of the caller's key) must not be
     contradicted by the structure. Raises InputError.
     """
-    _check_texts(value)
+    check_texts(value)
     body = _convert(value)
     if tenant is not None and body.tenant is not None and body.tenant != tenant:
         raise InputError("this key belongs to another tenant", field="tenant", mend="leave tenant out")
@@ -164,7 +169,7 @@ def _convert(value: Mapping[str, Any]) -> Body:
         raise InputError("unknown field", field=f"{path}.{name}" if path else name, mend=mend) from None
 
 
-def _check_texts(value: object, path: str = "", depth: int = 0) -> None:
+def check_texts(value: object, path: str = "", depth: int = 0) -> None:
     """U+0000 and lone surrogates can not be stored everywhere (PostgreSQL refuses them): refuse them here."""
     if depth > MAX_DEPTH:
         raise InputError(
@@ -179,11 +184,11 @@ def _check_texts(value: object, path: str = "", depth: int = 0) -> None:
             )
     elif isinstance(value, dict):
         for key, item in value.items():
-            _check_texts(key, path, depth + 1)
-            _check_texts(item, f"{path}.{key}" if path else str(key), depth + 1)
+            check_texts(key, path, depth + 1)
+            check_texts(item, f"{path}.{key}" if path else str(key), depth + 1)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            _check_texts(item, f"{path}[{index}]", depth + 1)
+            check_texts(item, f"{path}[{index}]", depth + 1)
 
 
 def _check_limits(body: Body) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import body_hash, canonical, event_key
-from ringonce.engine.contract import decode, encode_event, load
+from ringonce.engine.contract import check_texts, decode, encode_event, load
 from ringonce.engine.expand import Planning
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
@@ -88,6 +88,7 @@ class Engine:
         try:
             whole = canonical(value)
         except (TypeError, ValueError) as error:
+            check_texts(value)
             raise InputError(f"not JSON: {error}", mend="use texts, numbers, lists and mappings") from None
         if len(whole) > self.settings.max_payload:
             return self.prepare(whole, tenant=tenant)
