@@ -25,10 +25,12 @@ from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
 from ringonce.model.notification import Content
+from ringonce.model.records import Reader
 from ringonce.model.transition import Verdict
 from ringonce.ports import Invalidation, Query
 from ringonce.store import StoreOptions, make_store, migrate
 from ringonce.telemetry import Telemetry
+from ringonce.templates import Library
 from ringonce.wire import Network, NetworkOptions
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class Ringonce:
             telemetry=self.telemetry,
             channels=Channels(entries(self.config), self._override),
             guards=self._guards,
+            templates=templates(self.config, self.telemetry.alert),
             settings=Settings(
                 cycle=self.config.retry.cycle,
                 grace=self.config.worker.grace / MICROSECONDS,
@@ -393,6 +396,18 @@ def entries(config: Config) -> dict[str, Entry]:
         lines = "".join(f"\n  - {error}" for error in wrong)
         raise ConfigError(f"{len(wrong)} channels can not be used:{lines}", field=wrong[0].field)
     return built
+
+
+def templates(config: Config, alert: Callable[[str, str], None]) -> Library:
+    """The folder of templates; nothing is read from it before a template is asked for."""
+    folder = config.file.parent if config.file is not None else Path()
+    return Library(
+        folder / config.templates.path,
+        Reader(locale=config.templates.locale, timezone=config.templates.timezone),
+        config.channels,
+        monotonic=SystemClock().monotonic,
+        alert=alert,
+    )
 
 
 def store_options(config: Config) -> StoreOptions:
