@@ -204,10 +204,12 @@ def _refused(
             told = (*notes, Note("code_error", {"code": error.code, "text": error.text}))
             return _end(g, spent, error, effects, told)
         case OutcomeClass.AUTH:
+            if begun and tally.heals(g.last_error, outcome):  # at once, with a fresh credential
+                return _wait(g, now, error, effects, notes)
             alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
             if policy.on_auth is OnAuth.FAIL:
                 return _end(g, spent, error, (*effects, alert), notes)
-            if outcome.scope in {"address", "endpoint"}:  # one receiver's own credential: its neighbours go on
+            if outcome.scope in {"address", "endpoint", "platform"}:  # not ours, or of some only: others go on
                 return _wait(g, now + AUTH_PROBE_AFTER, error, (*effects, alert), notes)
             pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
             return _wait(g, now, error, (*effects, pause, alert), notes)
@@ -271,7 +273,7 @@ def _answered(s: State, e: Answered, now: int, jitter: float, policy: Policy) ->
         return _sent(s, s.attempts + e.begun, e.attempt, outcome.message_id, s.unknown)
     if e.begun and not tally.is_verdict(outcome):
         return _doubt(s, e.attempt, outcome, now, jitter, policy)
-    counted = e.begun and tally.counts(outcome, policy)
+    counted = e.begun and tally.counts(outcome, policy, s.last_error)
     g = tally.ground(s, s.attempts + counted, s.revision, s.spent, s.unknown)
     made = _refused(g, outcome, now, jitter, policy, begun=e.begun)
     if not tally.same(s, made.state):
