@@ -9,7 +9,7 @@ import pytest
 from tests.servers.postgres import URL_VARIABLE, Database, PostgresServer, fresh_database
 
 # Rooms whose tests never need a database: a run of these alone starts none.
-WITHOUT_DATABASE = ("arch", "config", "core", "model", "providers")
+WITHOUT_DATABASE = ("api", "app", "arch", "cli", "config", "core", "model", "providers", "vendors", "wire")
 SERVER = pytest.StashKey[PostgresServer]()
 
 

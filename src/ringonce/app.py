@@ -83,10 +83,11 @@ class Ringonce:
         self.telemetry = Telemetry()
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
+        self._wire = wire
         self.store: Store = make_store(self.config.store.url, store_options(self.config), decode_event)
         self.engine = Engine(
             store=self.store,
-            wire=wire or Network(_network(self.config)),
+            wire=self._fresh_wire(),
             clock=SystemClock(),
             entropy=SystemEntropy(),
             telemetry=self.telemetry,
@@ -314,7 +315,7 @@ class Ringonce:
 
     async def test(self, channel: str, address: object, text: str = "This is a test of ringonce.") -> Probe:
         """Send one text through a channel, past the store. Raises NotFoundError, InputError."""
-        return await probe(self.engine, channel, address, Content(text=text))
+        return await probe(self.engine, self._fresh_wire(), channel, address, Content(text=text))
 
     # --- working ---
 
@@ -341,7 +342,12 @@ class Ringonce:
         for duty in only:
             if duty not in DUTIES:
                 raise InputError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
+        # A wire that was closed stays closed, and a worker closes its own when it ends.
+        self.engine.wire = self._fresh_wire()
         return await Worker(self.engine, only).run(stop or asyncio.Event(), drain=drain)
+
+    def _fresh_wire(self) -> Wire:
+        return self._wire or Network(_network(self.config))
 
     def _entry(self, channel: str) -> Entry:
         entry = self.engine.channels.get(channel)

@@ -34,7 +34,7 @@ async def test_accepted_is_202_with_ids_status_and_final(api: Caller) -> None:
     assert answer.status == 202
     (notification,) = answer.json["notifications"]
     assert UUID(notification.pop("id")).version == 7
-    assert notification == {"recipient": "ada", "channel": "ok", "status": "pending", "final": False}
+    assert notification == {"recipient": "ok:ada", "channel": "ok", "status": "pending", "final": False}
     assert (answer.json["event_id"], answer.json["duplicate"]) == ("e1", False)
 
 

@@ -31,7 +31,6 @@ async def test_read_one(api: Caller, ringonce: Ringonce) -> None:
         1,
         None,
     )
-    assert view["provider_message_id"]
     assert view["content"]["text"] == "x"
     assert view["created_at"].endswith("Z")
     (attempt,) = view["attempt_list"]

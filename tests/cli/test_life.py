@@ -104,7 +104,7 @@ def test_outbox_lists_what_was_published(ring: Ring, accepted: Callable[..., str
     ring("worker", "--drain")
     (event,) = ring("outbox", "list", "--json").json
     assert event["kind"] == "notification.dispatched"
-    assert event["payload"]["notificationId"] == id_
+    assert event["payload"]["data"]["notificationId"] == id_
     assert ring("outbox", "list", "--after", str(event["position"]), "--json").json == []
 
 

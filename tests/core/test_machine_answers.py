@@ -286,4 +286,4 @@ def test_auth_of_one_receiver_stops_nobody_else() -> None:
     """A refused credential of one endpoint delays its own row by the probe's time and pauses no lane."""
     made = answered(replace(DENIED, scope="endpoint"))
     assert effects(made, Pause) == []
-    assert effects(made, Send) == [Send(NOW + 3 + 300 * S, armed=True)]
+    assert effects(made, Send) == [Send(NOW + 300 * S, armed=True)]

@@ -1,6 +1,9 @@
 """The real clients that the stand-ins are tried with."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import pytest
@@ -30,6 +33,17 @@ def call(network: Network) -> Ask:
         return await ask(network, *requests)
 
     return send
+
+
+@contextmanager
+def program(name: str, *arguments: str) -> Iterator[int]:
+    """A stand-in as a process of its own: its port. It ends well at SIGTERM."""
+    command = [sys.executable, "-m", f"ringonce.vendors.{name}", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+        process.terminate()
+        assert process.wait(10) == 0
 
 
 def letter(port: int, reference: str = "r1", recipient: str = "to@example.com") -> MailRequest:

@@ -2,8 +2,6 @@
 
 import asyncio
 import smtplib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from ringonce.model.exchange import Fault, MailAnswer, NoAnswer
 from ringonce.vendors.ledger import read_ledger
 from ringonce.vendors.script import plan
 from ringonce.vendors.smtp import MailServer
-from tests.vendors.conftest import Ask, letter
+from tests.vendors.conftest import Ask, letter, program
 
 
 async def test_a_mail_is_accepted_under_its_message_id(call: Ask) -> None:
@@ -131,12 +129,7 @@ async def test_pythons_own_client_is_understood() -> None:
 async def test_as_a_program(call: Ask, tmp_path: Path) -> None:
     """The program prints its port, writes its ledger, and ends well at SIGTERM."""
     path = tmp_path / "ledger.jsonl"
-    command = [sys.executable, "-m", "ringonce.vendors.smtp", "--greylist", "--ledger", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline())
+    with program("smtp", "--greylist", "--ledger", str(path)) as port:
         for _ in range(2):
             await call(letter(port))
-        process.terminate()
-        assert process.wait(10) == 0
     assert [entry.verdict for entry in read_ledger(path)] == ["450", "250"]

@@ -13,6 +13,7 @@ class Hand:
         self.now = 100.0
 
     def __call__(self) -> float:
+        """The time that it shows."""
         return self.now
 
 

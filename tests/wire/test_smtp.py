@@ -281,6 +281,28 @@ async def test_a_connection_is_used_again_after_rset(mail: MailWire) -> None:
         ]  # fmt: skip
 
 
+async def test_what_the_last_mail_wrote_does_not_count(mail: MailWire) -> None:
+    """A break before the dot of a connection's second mail is not sent, although its first mail was."""
+
+    def serve(peer: Peer) -> None:
+        talk(peer, {"RCPT": _second_is_reset})
+
+    counted: list[int] = []
+
+    def _second_is_reset(peer: Peer) -> None:
+        counted.append(1)
+        if len(counted) == 2:
+            gone(peer)
+        peer.send(b"250 ok\r\n")
+
+    with serving(serve) as server:
+        await ask(mail, letter(server))
+        [answer] = await ask(mail, letter(server))
+        assert isinstance(answer, NoAnswer)
+        assert (answer.fault, answer.sent, answer.stage) == (Fault.RESET_BEFORE_STATUS, False, "RCPT")
+        assert server.connections == 1
+
+
 @pytest.mark.parametrize("how", ["closed", "421 to RSET"])
 async def test_an_idle_connection_that_the_server_ended_costs_nothing(mail: MailWire, how: str) -> None:
     """The next mail goes over a new connection and arrives once."""

@@ -18,8 +18,8 @@ class Metrics(Protocol):
 class Ready(Protocol):
     """Whether the database answers."""
 
-    async def now(self) -> int:
-        """The store's clock. Raises StoreError."""
+    async def overrides(self) -> Mapping[str, Mapping[str, object]]:
+        """A small read. Raises StoreError."""
         ...
 
 

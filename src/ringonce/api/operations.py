@@ -70,7 +70,7 @@ async def healthz() -> JSONResponse:
 async def readyz(request: Request) -> JSONResponse:
     """The database answers; 503 when it does not."""
     try:
-        await facade(request).store.now()
+        await facade(request).store.overrides()
     except StoreError as error:
         return problem(503, "the database can not be used", error.code)
     return JSONResponse({"status": "ok"})

@@ -33,6 +33,8 @@ def listen(host: str, port: int, *, key: str | None) -> socket.socket:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
+            # From here on callers are queued, so that the printed address works at once.
+            listening.listen(socket.SOMAXCONN)
         except OSError:
             listening.close()
             raise

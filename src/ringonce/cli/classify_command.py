@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ringonce.cli.session import FAILED, NOT_FOUND, OK, note, say, show_json
+from ringonce.cli.session import FAILED, NOT_FOUND, OK, UsageError, note, say, show_json
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -47,7 +47,6 @@ def classify(
         json: Print JSON; with --cases always.
     """
     from ringonce.cli.classify import case_from_options, classify_case, classify_cases
-    from ringonce.errors import InputError
 
     if cases is not None:
         rows = classify_cases(_cases(cases))
@@ -57,7 +56,7 @@ def classify(
             note(f"{failed} of {len(rows)} cases could not be classified; their rows say why")
         return OK
     if provider is None:
-        raise InputError("name a provider, or --cases FILE", field="PROVIDER")
+        raise UsageError("name a provider, or --cases FILE", field="PROVIDER")
     case = case_from_options(
         provider,
         status=status,
@@ -87,23 +86,21 @@ def _text(body: str | None) -> str | None:
 
 
 def _cases(name: str) -> list[Any]:
-    from ringonce.errors import InputError
 
     try:
         value = jsons.loads(_read(name))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{name} is not JSON: {error}", field="CASES") from None
+        raise UsageError(f"{name} is not JSON: {error}", field="CASES") from None
     if not isinstance(value, list):
-        raise InputError(f"{name} holds no list", field="CASES", mend="write a JSON list of cases")
+        raise UsageError(f"{name} holds no list", field="CASES", mend="write a JSON list of cases")
     return value
 
 
 def _read(name: str) -> bytes:
-    from ringonce.errors import InputError
 
     if name == "-":
         return sys.stdin.buffer.read()
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise InputError(f"{name} can not be read: {error.strerror}", field="FILE") from None
+        raise UsageError(f"{name} can not be read: {error.strerror}", field="FILE") from None

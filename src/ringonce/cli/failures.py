@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from ringonce.cli.read import show_rows
-from ringonce.cli.session import FAILED, OK, moment, note, say, show_json, uuid, with_ringonce
+from ringonce.cli.session import FAILED, OK, UsageError, moment, note, say, show_json, uuid, with_ringonce
 from ringonce.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
@@ -89,12 +89,10 @@ def retry(
         dry_run: Only show which.
         json: Print JSON.
     """
-    from ringonce.errors import InputError
-
     terms = {"channel": channel, "tenant": tenant, "code": code, "since": moment(since, "SINCE")}
     wanted = [uuid(item) for item in ids]
     if not wanted and not any(value is not None for value in terms.values()):
-        raise InputError("say which", field="IDS", mend="name ids, or --channel, --code, --tenant, --since")
+        raise UsageError("say which", field="IDS", mend="name ids, or --channel, --code, --tenant, --since")
 
     async def work(ringonce: Ringonce) -> list[dict[str, object]]:
         chosen = wanted or [row.id for row in await _all(ringonce, terms)]

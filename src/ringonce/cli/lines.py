@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from ringonce.cli.session import note, opened
+from ringonce.cli.session import UsageError, note, opened
 from ringonce.errors import InputError, PayloadTooLarge, RingonceError, StoreError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Summary:
 def send_lines(name: str, *, list_bad: bool) -> Summary:
     """Accept every good line of the file ``name`` (``-``: standard input).
 
-    Raises InputError for a file that can not be read; StoreError tells how far it came.
+    Raises UsageError for a file that can not be read; StoreError tells how far it came.
     """
     summary = Summary(list_bad=list_bad)
     if name == "-":
@@ -76,7 +76,7 @@ def send_lines(name: str, *, list_bad: bool) -> Summary:
         with path.open("rb") as source:
             asyncio.run(_send(source, path.stat().st_size, summary))
     except OSError as error:
-        raise InputError(f"{name} can not be read: {error.strerror}", field="FILE") from None
+        raise UsageError(f"{name} can not be read: {error.strerror}", field="FILE") from None
     return summary
 
 

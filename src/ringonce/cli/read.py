@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from ringonce.cli.session import OK, moment, say, show_json, show_table, uuid, with_ringonce
+from ringonce.cli.session import OK, UsageError, moment, say, show_json, show_table, uuid, with_ringonce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,12 +59,11 @@ def list_(
         json: Print JSON.
     """
     from ringonce.engine.views import row_view
-    from ringonce.errors import InputError
     from ringonce.model.notification import Status
 
     for item in status or ():
         if item not in set(Status):
-            raise InputError(f"unknown status {item}", field="STATUS", mend=f"one of {', '.join(Status)}")
+            raise UsageError(f"unknown status {item}", field="STATUS", mend=f"one of {', '.join(Status)}")
     terms = {
         "status": tuple(status or ()),
         "channel": channel,
@@ -160,12 +159,10 @@ def report(
         until: Accepted before.
         json: Print JSON: the totals, or with --by a list of them.
     """
-    from ringonce.errors import InputError
-
     groups = [part.strip() for part in (by or "").split(",") if part.strip()]
     for group in groups:
         if group not in GROUPS:
-            raise InputError(f"unknown group {group}", field="BY", mend=f"one or more of {', '.join(GROUPS)}")
+            raise UsageError(f"unknown group {group}", field="BY", mend=f"one or more of {', '.join(GROUPS)}")
 
     async def work(ringonce: Ringonce) -> list[Mapping[str, object]]:
         return await ringonce.report(
@@ -181,7 +178,10 @@ def report(
         show_json(rows if groups else rows[0])
     elif groups:
         flat = [_flat(row) for row in rows]
-        show_table(list(flat[0]) if flat else (), flat, empty="nothing was accepted yet")
+        shown = [
+            name for row in flat for name, value in row.items() if value or name in {*groups, "accepted"}
+        ]
+        show_table(list(dict.fromkeys(shown)), flat, empty="nothing was accepted yet")
     else:
         for name, value in _flat(rows[0]).items():
             say(f"{name.replace('_', ' '):<24} {value}")
@@ -189,7 +189,7 @@ def report(
 
 
 def _flat(row: Mapping[str, object]) -> dict[str, object]:
-    """Totals by class under names of their own."""
+    """Totals by code under names of their own."""
     flat: dict[str, object] = {}
     for name, value in row.items():
         if isinstance(value, dict):

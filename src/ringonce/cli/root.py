@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from ringonce.cli import channels, classify_command, database, failures, policy, read, recipients, send, work
-from ringonce.cli.session import FAILED, NOT_FOUND, OK, USAGE, config_file
-from ringonce.errors import ConfigError, InputError, NotFoundError, RingonceError
+from ringonce.cli.session import FAILED, NOT_FOUND, OK, USAGE, UsageError, config_file
+from ringonce.errors import ConfigError, NotFoundError, RingonceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def code_of(error: RingonceError) -> int:
     """The exit code of an error."""
     if isinstance(error, NotFoundError):
         return NOT_FOUND
-    if isinstance(error, ConfigError) or (isinstance(error, InputError) and (error.field or "").isupper()):
+    if isinstance(error, (ConfigError, UsageError)):
         return USAGE
     return FAILED
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ringonce.cli.session import FAILED, OK, note, say, show_json, with_ringonce
+from ringonce.cli.session import FAILED, OK, UsageError, note, say, show_json, with_ringonce
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -94,10 +94,9 @@ def send(
 
 def _send_file(name: str, others: object, *, json: bool) -> int:
     from ringonce.cli.lines import send_lines
-    from ringonce.errors import InputError
 
     if others:
-        raise InputError("goes with no other option", field="FILE", mend="put everything into the lines")
+        raise UsageError("goes with no other option", field="FILE", mend="put everything into the lines")
     summary = send_lines(name, list_bad=not json)
     if json:
         show_json(summary.view())
@@ -109,7 +108,6 @@ def _send_file(name: str, others: object, *, json: bool) -> int:
 def _body(
     given: dict[str, str], to: list[str], recipients: list[str], channels: list[str]
 ) -> bytes | dict[str, object]:
-    from ringonce.errors import InputError
 
     if not (given or to or recipients or channels):
         if sys.stdin.isatty():
@@ -124,11 +122,11 @@ def _body(
         for item in to:
             name, equals, address = item.partition("=")
             if not equals or not name or not address:
-                raise InputError(
+                raise UsageError(
                     f"{item!r} is not channel=address", field="TO", mend="e.g. email=ada@example.com"
                 )
             if name in addresses:
-                raise InputError(f"two addresses for {name}", field="TO", mend="send two notifications")
+                raise UsageError(f"two addresses for {name}", field="TO", mend="send two notifications")
             addresses[name] = address
         body["to"] = addresses
     if recipients:

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
+from ringonce.errors import RingonceError
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
     from ringonce.config import Config
 
 T = TypeVar("T")
+
+
+class UsageError(RingonceError):
+    """The command line is wrong; nothing was done. ``field`` names the option."""
+
+    code = "usage"
+
 
 OK, FAILED, USAGE, NOT_FOUND = 0, 1, 2, 3
 
@@ -100,26 +109,23 @@ def cell(value: object) -> str:
 
 
 def uuid(text: str) -> UUID:
-    """A notification's id. Raises InputError."""
+    """A notification's id. Raises UsageError."""
     from uuid import UUID
-
-    from ringonce.errors import InputError
 
     try:
         return UUID(text)
     except ValueError:
-        raise InputError(
+        raise UsageError(
             f"{text!r} is no id of a notification", field="ID", mend="take one from `ringonce list`"
         ) from None
 
 
 def moment(text: str | None, field: str) -> int | None:
-    """``24h`` (that long ago) or an RFC 3339 time, in microseconds UTC. Raises InputError."""
+    """``24h`` (that long ago) or an RFC 3339 time, in microseconds UTC. Raises UsageError."""
     import time
     from datetime import UTC, datetime
 
     from ringonce.config.kinds import Bad, duration
-    from ringonce.errors import InputError
 
     if text is None:
         return None
@@ -132,7 +138,7 @@ def moment(text: str | None, field: str) -> int | None:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError("is no time", field=field, mend="write 24h, or 2026-12-01T09:00:00Z") from None
+        raise UsageError("is no time", field=field, mend="write 24h, or 2026-12-01T09:00:00Z") from None
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
     return round(when.timestamp() * 1_000_000)

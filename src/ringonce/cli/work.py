@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ringonce.cli.session import OK, configuration, note, opened, say, show_json
+from ringonce.cli.session import OK, UsageError, configuration, note, opened, say, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,8 +90,13 @@ def worker(
         drain: End when only rows are left that wait for a person, a switch or a later time; they are printed.
         json: With --drain: print what is left as JSON.
     """
+    from ringonce.engine.worker import DUTIES
+
     _log_to_stderr()
     duties = [part.strip() for part in (only or "").split(",") if part.strip()]
+    for duty in duties:
+        if duty not in DUTIES:
+            raise UsageError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
 
     async def run() -> tuple[Drained | None, list[dict[str, object]]]:
         async with opened() as ringonce:
@@ -128,7 +133,8 @@ def _show_left(drained: Drained, disabled: set[str], *, json: bool) -> None:
     lines = []
     for item in drained.left:
         reasons = [
-            (item.paused, "channel disabled" if item.channel in disabled else "channel paused"),
+            (item.movable, "channel disabled" if item.channel in disabled else "channel not configured"),
+            (item.paused, "channel paused"),
             (item.future, "not due yet"),
             (item.held, "in doubt: a person or a receipt decides"),
         ]

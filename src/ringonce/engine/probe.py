@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ringonce.model.exchange import Answer
     from ringonce.model.notification import Content
     from ringonce.model.outcome import Outcome
+    from ringonce.ports import Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,11 @@ class Probe:
     seconds: float
 
 
-async def probe(engine: Engine, channel: str, address: object, content: Content) -> Probe:
-    """Call the provider of ``channel`` once. Raises NotFoundError, InputError for what can not be sent."""
+async def probe(engine: Engine, wire: Wire, channel: str, address: object, content: Content) -> Probe:
+    """Call the provider of ``channel`` once, over a wire of its own.
+
+    Raises NotFoundError, InputError for what can not be sent.
+    """
     entry = engine.channels.get(channel)
     if entry is None:
         raise NotFoundError(f"no channel {channel!r}", field="channel")
@@ -58,12 +62,12 @@ async def probe(engine: Engine, channel: str, address: object, content: Content)
             if not answered.done():
                 answered.set_result(answer)
 
-    await engine.wire.start()
+    await wire.start()
     try:
         began = engine.clock.monotonic()
-        engine.wire.submit([(id_, request)], deliver)
+        wire.submit([(id_, request)], deliver)
         answer = await answered
         seconds = engine.clock.monotonic() - began
     finally:
-        await engine.wire.close(0.0)
+        await wire.close(0.0)
     return Probe(provider.outcome(answer, context), seconds)

@@ -39,6 +39,14 @@ def masked(address: str) -> str:
     return f"***{address[-4:]}" if len(address) > 8 else "***"  # noqa: PLR2004 - half of it stays hidden
 
 
+def recipient_of(row: Row) -> str:
+    """The recipient's id; where the address stands for the recipient, that is masked too."""
+    value = row.address.value if row.address is not None else ""
+    if value and row.recipient.endswith(value):
+        return row.recipient.removesuffix(value) + masked(value)
+    return row.recipient
+
+
 def accepted_view(accepted: Accepted) -> View:
     """The answer to an accepted event."""
     view: View = {
@@ -76,7 +84,7 @@ def row_view(row: Row) -> View:
         "event_id": row.event_id,
         "type": row.event_type,
         "tenant": row.tenant,
-        "recipient": row.recipient,
+        "recipient": recipient_of(row),
         "channel": row.channel,
         "address": masked(row.address.value) if row.address is not None else None,
         "subject": row.subject,

@@ -125,10 +125,15 @@ class Worker:
             except StoreError:
                 left = None
             busy = any(lane.busy for lane in self._lanes.values()) or not self._settler.idle
-            if left is not None and not busy and not any(item.movable for item in left):
+            if left is not None and not busy and not any(self._movable(item) for item in left):
                 return Drained(tuple(left))
             await self._engine.clock.sleep(DRAIN_LOOK)
         return None
+
+    def _movable(self, item: Backlog) -> bool:
+        """A worker could move something of this channel on: it is switched on, or it is the fan-out itself."""
+        entry = self._engine.channels.get(item.channel)
+        return item.movable > 0 and (not item.channel or (entry is not None and entry.channel.enabled))
 
     async def _stop(self) -> None:
         """All loops stop at once; what is under way gets the grace period."""

@@ -1,6 +1,15 @@
 """The database: one implementation of ``ports.Store`` for SQLite and PostgreSQL. The only room with SQL."""
 
+from ringonce.store.factory import StoreOptions, make_store, migrate, open_store, schema_version
 from ringonce.store.migrate import script as migration_script
-from ringonce.store.store import SqlStore, StoreOptions, make_store, migrate, open_store, schema_version
+from ringonce.store.store import SqlStore
 
-__all__ = ["SqlStore", "StoreOptions", "make_store", "migrate", "migration_script", "open_store", "schema_version"]
+__all__ = [
+    "SqlStore",
+    "StoreOptions",
+    "make_store",
+    "migrate",
+    "migration_script",
+    "open_store",
+    "schema_version",
+]

@@ -244,7 +244,7 @@ class Claims:
         cancelled: dict[UUID, str] = {}
         if left:
             found = connection.execute(self._stopped, {"ids": self._dialect.listed(left), "b_owner": owner})
-            cancelled = {id_: subject for id_, subject in found}
+            cancelled = {row[0]: row[1] for row in found}
         return Marked(time, begun, cancelled)
 
     def undo(self, connection: sa.Connection, owner: str, rows: Sequence[tuple[UUID, int]]) -> int:

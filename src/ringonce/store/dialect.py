@@ -61,9 +61,11 @@ class GivenArrays:
 
     @property
     def c(self) -> Any:
+        """Its columns."""
         return self.table.c
 
     def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """One array per column."""
         columns = zip(*rows, strict=True) if rows else [()] * len(self._keys)
         return {
             key: [None if v is None else clean(v) for v in values] if text else list(values)
@@ -89,9 +91,11 @@ class GivenJson:
 
     @property
     def c(self) -> Any:
+        """Its columns."""
         return self.table.c
 
     def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """One JSON text of all rows."""
         return {self._name: _json([[_plain(value) for value in row] for row in rows])}
 
 
@@ -156,10 +160,11 @@ def _pick_array(selects: Sequence[Any]) -> sa.ColumnElement[bool]:
         sa.func.array(s.with_for_update(skip_locked=True).scalar_subquery(), type_=postgresql.ARRAY(sa.Uuid))
         for s in selects
     ]
-    whole = arrays[0]
+    whole: Any = arrays[0]
     for more in arrays[1:]:
         whole = whole.op("||", return_type=postgresql.ARRAY(sa.Uuid))(more)
-    return dispatch.c.id == sa.any_(whole)
+    condition: sa.ColumnElement[bool] = dispatch.c.id == sa.any_(whole)
+    return condition
 
 
 def _pick_union(selects: Sequence[Any]) -> sa.ColumnElement[bool]:

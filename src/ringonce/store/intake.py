@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from ringonce.core.journal import recipient_key
+from ringonce.model.event import Recipient
 from ringonce.model.notification import State, Status
-from ringonce.model.transition import Cancel
 from ringonce.model.policy import DAY
+from ringonce.model.transition import Cancel
 from ringonce.ports import Accepted, Brief, Change, RecipientFacts
 from ringonce.store.rows import STATE, Dispatch, state_values
 from ringonce.store.schema import (
@@ -23,12 +24,12 @@ from ringonce.store.schema import (
     recipients,
 )
 from ringonce.store.settle import Ledger
-from ringonce.store.values import PRIORITIES, digest, dump
+from ringonce.store.values import PRIORITIES, clean, digest, dump
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ringonce.model.event import Event, Recipient
+    from ringonce.model.event import Event
     from ringonce.model.notification import Address
     from ringonce.ports import Decide, NewEvent, NewNotification, Plan, Planner
     from ringonce.store.addresses import Addresses
@@ -65,6 +66,21 @@ def targets(event: Event) -> list[Target]:
     return named + [
         Target(f"{channel}:{value}", None, channel, value) for channel, value in sorted(event.to.items())
     ]
+
+
+def cleaned(event: Event) -> Event:
+    """The event with names and addresses as the tables will hold them, so that what is stored is found again."""
+    people = tuple(
+        Recipient(
+            clean(who.id),
+            who.locale,
+            who.timezone,
+            {clean(channel): tuple(map(clean, values)) for channel, values in who.addresses.items()},
+        )
+        for who in event.recipients
+    )
+    to = {clean(channel): clean(value) for channel, value in event.to.items()}
+    return replace(event, tenant=clean(event.tenant), recipients=people, to=to)
 
 
 @dataclass(slots=True)
@@ -170,12 +186,13 @@ class Intake:
         first: dict[bytes, NewEvent] = {}
         for item in batch:
             first.setdefault(item.key, item)
-        wanted = {key: targets(item.event) for key, item in first.items()}
+        safe = {key: cleaned(item.event) for key, item in first.items()}
+        wanted = {key: targets(event) for key, event in safe.items()}
         # In the order of their keys: two batches with the same events wait for each other, never in a circle.
         values = [_event_values(first[key], len(wanted[key]), time) for key in sorted(first)]
         fresh = set(connection.execute(self._event, self._events.bind(values)).scalars())
         chunks = {
-            key: Chunk(key, first[key].event, time, wanted[key], [])
+            key: Chunk(key, safe[key], time, wanted[key], [])
             for key in first
             if key in fresh and len(wanted[key]) <= INLINE
         }
@@ -231,7 +248,7 @@ class Intake:
         if found is None:
             return 0
         key, body, cursor, total, created_at = found
-        event = self._decode(body.encode())
+        event = cleaned(self._decode(body.encode()))
         chunk = targets(event)[cursor : cursor + limit]
         time = self._duties.time(connection, now)
         self._expand(connection, [Chunk(key, event, created_at, chunk, [])], plan, decide, time)
@@ -284,7 +301,8 @@ class Intake:
     ) -> tuple[dict[int, list[RecipientFacts]], dict[int, int]]:
         """Upsert recipients and addresses of chunks; what is known of each, and the addresses' generations."""
         people: dict[bytes, tuple[Any, ...]] = {}
-        inline, direct = [], []
+        inline: list[tuple[str, str, str, str]] = []
+        direct: list[tuple[str, str, str, str]] = []
         for chunk, named in wanted:
             tenant = chunk.event.tenant
             for target in (target for same in named.values() for target in same):

@@ -245,7 +245,7 @@ class Reading:
     def backlog(self, connection: sa.Connection, now: int | None) -> list[Backlog]:
         """Per channel."""
         result = [
-            Backlog(channel, *(int(count) for count in counts), oldest_due=oldest, next_due=soonest)
+            Backlog(channel, *[*map(int, counts), oldest, soonest])
             for channel, *counts, oldest, soonest in connection.execute(self._backlog, {"now": now})
         ]
         waiting = connection.execute(self._unexpanded).scalar_one()

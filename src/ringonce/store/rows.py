@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-
 from ringonce.model.notification import Address, Content, LastError, Spent, State, Status
 from ringonce.ports import AttemptRow, Due, Lease, OutboxRow, Row
 from ringonce.store.schema import addresses, attempts, contents, dispatch, events, notifications, outbox
@@ -15,6 +13,8 @@ from ringonce.store.values import dump_numbers, load, load_numbers
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
+
+    import sqlalchemy as sa
 
 _n, _e, _a, _d = notifications.c, events.c, addresses.c, dispatch.c
 
@@ -158,7 +158,7 @@ def attempt_values(id_: UUID, row: AttemptRow) -> tuple[Any, ...]:
 
 def make_attempt(values: Sequence[Any]) -> AttemptRow:
     """Read the columns ATTEMPT."""
-    return AttemptRow(*values[1:-2], late=bool(values[-2]))
+    return AttemptRow(*values[1:-1])
 
 
 def make_due(dispatched: Dispatch | None) -> Due | None:

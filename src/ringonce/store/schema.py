@@ -37,7 +37,7 @@ class Digest(sa.types.TypeDecorator[bytes]):
         """Spell the bytes."""
         return value.hex() if value is not None and dialect.name == "sqlite" else value
 
-    def process_result_value(self, value: Any, dialect: SqlDialect) -> bytes | None:
+    def process_result_value(self, value: Any, dialect: SqlDialect) -> bytes | None:  # noqa: ARG002
         """Read them back."""
         return bytes.fromhex(value) if isinstance(value, str) else value
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from ringonce.model.transition import LeaseLost
 from ringonce.model.policy import DAY
+from ringonce.model.transition import LeaseLost
 from ringonce.ports import Settled, Write
 from ringonce.store.rows import (
     ATTEMPT,

@@ -162,6 +162,11 @@ class Call:
             self.future.set_exception(value)
 
 
+def _settle(calls: list[Call]) -> None:
+    for call in calls:
+        call.settle()
+
+
 class SqliteBackend:
     """One file, or ``:memory:``."""
 
@@ -250,7 +255,7 @@ class SqliteBackend:
         for loop in {call.loop for call in batch}:
             mine = [call for call in batch if call.loop is loop]
             with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(lambda mine=mine: [call.settle() for call in mine])
+                loop.call_soon_threadsafe(_settle, mine)
 
     def _transact(self, batch: list[Call]) -> None:
         if self._connection is None:

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import logging
-import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import sqlalchemy as sa
-
-from ringonce.errors import ConfigError, StoreError
+from ringonce.errors import StoreError
+from ringonce.model.policy import DAY
 from ringonce.ports import Settled
 from ringonce.store.addresses import Addresses
-from ringonce.store.backend import Backend, DataRefusedError, check_schema, stored_version
+from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.claims import Claims
 from ringonce.store.duties import Duties
 from ringonce.store.intake import Intake
 from ringonce.store.migrate import upgrade
-from ringonce.store.postgres import PostgresBackend
 from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.settle import Settler
-from ringonce.store.sqlite import SqliteBackend, SqliteOptions
 from ringonce.store.sweeps import Sweeps
-from ringonce.model.policy import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from uuid import UUID
+
+    import sqlalchemy as sa
 
     from ringonce.model.event import Event
     from ringonce.model.notification import Address
@@ -49,35 +46,11 @@ if TYPE_CHECKING:
         Query,
         Row,
     )
-    from ringonce.store.backend import Work
 
 T = TypeVar("T")
 log = logging.getLogger("ringonce.store")
 CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
-
-
-def wall_clock() -> int:
-    """Microseconds UTC."""
-    return time.time_ns() // 1000
-
-
-@dataclass(frozen=True, slots=True)
-class StoreOptions:
-    """How to open a store.
-
-    ``journal``: ``auto``, ``wal``, ``delete``. ``synchronous``: ``full``, ``normal``. ``sqlite_module``:
-    ``auto`` (pysqlite3 where installed: for processes that are ringonce's own), ``stdlib``, ``pysqlite3``.
-    ``create``: an SQLite file is created and migrated when it is opened. ``outbox_kinds``: events of ours that
-    somebody subscribed to; others are not written.
-    """
-
-    journal: str = "auto"
-    synchronous: str = "full"
-    sqlite_module: str = "auto"
-    create: bool = False
-    pool_size: int = 5
-    outbox_kinds: frozenset[str] = frozenset()
 
 
 class SqlStore:
@@ -184,7 +157,9 @@ class SqlStore:
             lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at), repeat=False
         )
 
-    async def mark(self, owner: str, rows: Sequence[tuple[UUID, int, int]], *, now: int | None = None) -> Marked:
+    async def mark(
+        self, owner: str, rows: Sequence[tuple[UUID, int, int]], *, now: int | None = None
+    ) -> Marked:
         """Durably begin attempts."""
         at = self._clock(now)
         return await self._run(lambda c: self._claims.mark(c, owner, rows, at), repeat=False)
@@ -381,7 +356,9 @@ class SqlStore:
         """The once report. Raises StoreError for an unknown group."""
         unknown = [name for name in by if name not in GROUPS]
         if unknown:
-            raise StoreError(f"can not group by {unknown[0]!r}", mend=f"one of {', '.join(GROUPS)}", field="by")
+            raise StoreError(
+                f"can not group by {unknown[0]!r}", mend=f"one of {', '.join(GROUPS)}", field="by"
+            )
         return await self._run(
             lambda c: self._reading.report(c, tenant, channel, since, until, by), write=False
         )
@@ -402,80 +379,3 @@ def _bare(change: Change) -> Change:
     if change.attempt is None:
         return change
     return replace(change, attempt=replace(change.attempt, answer=""))
-
-
-# --- how to get one -----------------------------------------------------------------------------------------------
-
-
-def make_backend(url: str, options: StoreOptions) -> Backend:
-    """The backend that a URL names. Raises ConfigError."""
-    try:
-        parsed = sa.make_url(url)
-    except sa.exc.ArgumentError as error:
-        raise ConfigError("this is no database URL", field="store.url", mend="sqlite:///ringonce.db") from error
-    kind = parsed.get_backend_name()
-    if kind == "sqlite":
-        for name, value, known in (
-            ("journal", options.journal, ("auto", "wal", "delete")),
-            ("synchronous", options.synchronous, ("full", "normal")),
-            ("sqlite_module", options.sqlite_module, ("auto", "stdlib", "pysqlite3")),
-        ):
-            if value not in known:
-                raise ConfigError(f"{value!r} is unknown", field=f"store.{name}", mend=f"one of {', '.join(known)}")
-        return SqliteBackend(
-            SqliteOptions(
-                path=parsed.database or ":memory:",
-                create=options.create,
-                journal=options.journal,
-                synchronous=options.synchronous,
-                module=options.sqlite_module,
-            ),
-            wall_clock,
-        )
-    if kind in {"postgresql", "postgres"}:
-        driver = parsed.drivername.partition("+")[2]
-        if driver not in {"", "asyncpg", "psycopg"}:
-            raise ConfigError(
-                f"the driver {driver} is not supported", field="store.url", mend="asyncpg or psycopg"
-            )
-        return PostgresBackend(
-            parsed.set(drivername=f"postgresql+{driver}" if driver else "postgresql"), pool_size=options.pool_size
-        )
-    raise ConfigError(
-        f"databases of kind {kind!r} are not supported", field="store.url", mend="sqlite:///… or postgresql://…"
-    )
-
-
-def make_store(url: str, options: StoreOptions, decode: Callable[[bytes], Event]) -> SqlStore:
-    """A store that is not open yet. ``decode`` turns a stored body into its Event. Raises ConfigError."""
-    backend = make_backend(url, options)
-    create = options.create and backend.dialect.name == "sqlite"
-    return SqlStore(backend, decode, options.outbox_kinds, create=create)
-
-
-def open_store(url: str, *, decode: Callable[[bytes], Event], **options: Any) -> SqlStore:
-    """``make_store`` with the fields of StoreOptions as keywords; call ``open()`` on what it returns."""
-    return make_store(url, StoreOptions(**options), decode)
-
-
-async def migrate(url: str, options: StoreOptions | None = None) -> tuple[str | None, str]:
-    """Create the SQLite file where it is missing, apply missing migrations: (revision before, revision now).
-
-    Raises:
-        SchemaError: The database is newer than this program.
-        StoreUnavailable: It can not be reached or written.
-    """
-    backend = make_backend(url, replace(options or StoreOptions(), create=True))
-    try:
-        return await backend.open(upgrade)
-    finally:
-        await backend.close()
-
-
-async def schema_version(url: str, options: StoreOptions | None = None) -> str | None:
-    """The revision that a database is at; None: it has no tables of ours. Raises StoreUnavailable."""
-    backend = make_backend(url, options or StoreOptions())
-    try:
-        return await backend.open(stored_version)
-    finally:
-        await backend.close()

@@ -3,7 +3,7 @@
 Faults happen at stage CONNECT, MAIL, RCPT, DATA (the reply before the message) or, without a stage, after the
 message. A ``status`` there is the reply's code. The reference in the ledger is the Message-ID.
 
-As a program: ``python -m ringonce.vendors.smtp --greylist --unknown nobody@example.com --fault reset:each=1``.
+As a program: ``python -m ringonce.vendors.smtp --greylist --unknown no@example.com --fault reset:each=1``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A stand-in for the Telegram Bot API's ``sendMessage``, with the real API's bodies.
 
 Facts: core.telegram.org/bots/api and the sources of tdlib/telegram-bot-api (``Query.h``: the HTTP status is
-the ``error_code``; a 429 says its delay in the header, in ``parameters.retry_after`` and in the text, all equal).
+the ``error_code``; a 429 says its delay in the header, in ``parameters.retry_after`` and in the text, all
+equal).
 
-As a program: ``python -m ringonce.vendors.telegram --token 1:x --blocked 42 --fault 429:each=1,retry_after=1``.
+As a program: ``python -m ringonce.vendors.telegram --token 1:x --blocked 42 --fault 500:first=9``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A receiver of signed webhooks, as Standard Webhooks asks for it: verifies, then ignores repeats.
 
 Facts: the Standard Webhooks specification. The signed content is ``{id}.{timestamp}.{body}``, HMAC-SHA256
-with the base64 part of ``whsec_…``; ``webhook-signature`` lists ``v1,<base64>`` separated by spaces; the receiver
-checks the timestamp's age, compares in constant time, and uses ``webhook-id`` to tell repeats.
+with the base64 part of ``whsec_…``; ``webhook-signature`` lists ``v1,<base64>`` separated by spaces; the
+receiver checks the timestamp's age, compares in constant time, and uses ``webhook-id`` to tell repeats.
 
 As a program: ``python -m ringonce.vendors.webhook --secret whsec_… --fault 503:first=20``.
 """

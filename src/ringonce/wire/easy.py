@@ -38,7 +38,6 @@ _CERTIFICATE = {
     pycurl.E_SSL_PINNEDPUBKEYNOTMATCH,
 }
 _NEVER_BEGAN = {pycurl.E_URL_MALFORMAT, pycurl.E_UNSUPPORTED_PROTOCOL, pycurl.E_BAD_FUNCTION_ARGUMENT}
-_LINE_BREAKS = frozenset("\r\n\0")
 STOPPED = -1
 """Stands for a libcurl error code: the exchange was given up because the wire closes."""
 
@@ -68,6 +67,7 @@ class Exchange:
         "_body",
         "_connectable",
         "_dead",
+        "_fresh",
         "_goaway",
         "_guard",
         "_head",
@@ -75,8 +75,10 @@ class Exchange:
         "_refused",
         "_room",
         "_sockets",
+        "_spelled",
         "_starts",
         "_stream_refused",
+        "_times",
         "_truncated",
         "curl",
         "deliver",
@@ -99,6 +101,10 @@ class Exchange:
         self.request: HttpRequest | None = None
         self._guard = guard
         self._links = links
+        # What the handle is set to; setting it again costs a microsecond each.
+        self._fresh = False
+        self._spelled = ""
+        self._times = (0.0, 0.0)
         self._sockets: list[int] = []
         self._dead = False
         self._head: list[bytes] = []
@@ -152,7 +158,9 @@ class Exchange:
         self._room = request.max_answer
         self._rewind()
         curl = self.curl
-        curl.setopt(pycurl.FRESH_CONNECT, 0)
+        if self._fresh:
+            self._fresh = False
+            curl.setopt(pycurl.FRESH_CONNECT, 0)
         curl.setopt(pycurl.URL, request.url.encode())
         method, body = request.method, request.body
         if method == "POST" or body:
@@ -166,21 +174,28 @@ class Exchange:
         else:
             curl.setopt(pycurl.HTTPGET, 1)
             spelled = "GET"
-        if method == spelled:
-            curl.unsetopt(pycurl.CUSTOMREQUEST)
-        else:
-            if not method.isascii() or not method.isalpha():
+        spelled = "" if method == spelled else method
+        if spelled != self._spelled:
+            if not spelled:
+                curl.unsetopt(pycurl.CUSTOMREQUEST)
+            elif spelled.isascii() and spelled.isalpha():
+                curl.setopt(pycurl.CUSTOMREQUEST, spelled)
+            else:
                 raise ValueError("the method is not a word")
-            curl.setopt(pycurl.CUSTOMREQUEST, method)
+            self._spelled = spelled
         curl.setopt(pycurl.HTTPHEADER, _header_lines(request.headers))
-        curl.setopt(pycurl.TIMEOUT_MS, max(1, int(request.timeout * 1000)))
-        curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(request.connect_timeout * 1000)))
+        times = request.timeout, request.connect_timeout
+        if times != self._times:
+            curl.setopt(pycurl.TIMEOUT_MS, max(1, int(request.timeout * 1000)))
+            curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(request.connect_timeout * 1000)))
+            self._times = times
 
     def again(self) -> bool:
         """True: nothing was sent, the pooled connection was dead; the handle is ready to go on a new one."""
         if not self._dead:
             return False
         self._rewind()
+        self._fresh = True
         self.curl.setopt(pycurl.FRESH_CONNECT, 1)
         return True
 
@@ -333,18 +348,17 @@ def parse_head(lines: list[bytes]) -> tuple[int, dict[str, str]] | None:
     return None
 
 
-def _header_lines(headers: tuple[tuple[str, str], ...]) -> list[bytes]:
+def _header_lines(headers: tuple[tuple[str, str], ...]) -> list[str] | list[bytes]:
     # Libcurl would announce a form and wait for "100 Continue"; nobody asked for either.
-    lines = [b"Expect:"]
-    typed = False
+    lines = ["Expect:"]
     for name, value in headers:
-        if not _LINE_BREAKS.isdisjoint(value) or not _LINE_BREAKS.isdisjoint(name) or ":" in name or not name:
-            raise ValueError("a header holds a line break or a null byte")
-        typed = typed or name.lower() == "content-type"
-        lines.append(f"{name}: {value}".encode() if value else f"{name};".encode())
-    if not typed:
-        lines.append(b"Content-Type:")
-    return lines
+        lines.append(f"{name}: {value}" if value else f"{name};")
+    text = "\n".join(lines)
+    if text.count("\n") != len(headers) or "\r" in text or "\0" in text:
+        raise ValueError("a header holds a line break or a null byte")
+    if "\ncontent-type:" not in text.lower():
+        lines.append("Content-Type:")
+    return lines if text.isascii() else [line.encode() for line in lines]
 
 
 def _detail(code: int, words: str) -> str:

@@ -100,16 +100,17 @@ class HttpWire:
             self._wake()
 
     async def close(self, grace: float) -> None:
-        """Wait for what runs, give the rest up, join the thread. A second call does nothing."""
+        """Start nothing more, wait for what runs, give the rest up, join the thread. Again: does nothing."""
         thread, idle = self._thread, self._idle
         if thread is None or idle is None or self._closed:
             return
+        self._closed = True
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, grace)):
                     await idle.wait()
         finally:
-            self._closed = self._stop = True
+            self._stop = True
             self._wake()
             # Shielded by not being awaited on: the thread ends by itself within a moment of being told so.
             await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, thread.join))
@@ -153,31 +154,34 @@ class HttpWire:
                 self._loop.call_soon_threadsafe(self._flush)
 
     def _run(self) -> None:
-        pump = _Pump(self._guard, self._ca, self._agent, self._max_idle)
-        crash: BaseException | None = None
-        try:
-            pump.watch(self._wake_in)
-            while not self._stop:
-                if pump.turn():
-                    with contextlib.suppress(BlockingIOError):
-                        os.read(self._wake_in, 4096)
-                    self._woken = False
-                    while self._inbox:
-                        batch, deliver = self._inbox.popleft()
-                        self._post(pump.begin(batch, deliver))
-                self._post(pump.harvest())
-        except BaseException as error:  # noqa: BLE001 - whatever it was, every token still gets its answer
-            crash = error
-        finally:
-            self._closed = True
-            self._post(pump.give_up())
-            while self._inbox:
-                batch, deliver = self._inbox.popleft()
-                self._post([(deliver, token, _NOT_STARTED) for token, _ in batch])
-            pump.close()
-            os.close(self._wake_in)
-        if crash is not None and self._loop is not None:
-            context = {"message": "the HTTP thread failed", "exception": crash}
+        while not self._stop:
+            pump = _Pump(self._guard, self._ca, self._agent, self._max_idle, self._wake_in)
+            try:
+                self._work(pump)
+            except Exception as error:  # noqa: BLE001 - a bug, of ours or below: the next pump starts afresh
+                self._report(error)
+            finally:
+                self._post(pump.give_up())
+                pump.close()
+        while self._inbox:
+            batch, deliver = self._inbox.popleft()
+            self._post([(deliver, token, _NOT_STARTED) for token, _ in batch])
+        os.close(self._wake_in)
+
+    def _work(self, pump: _Pump) -> None:
+        while not self._stop:
+            if pump.turn():
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake_in, 4096)
+                self._woken = False
+                while self._inbox:
+                    batch, deliver = self._inbox.popleft()
+                    self._post(pump.begin(batch, deliver))
+            self._post(pump.harvest())
+
+    def _report(self, error: Exception) -> None:
+        if self._loop is not None:
+            context = {"message": "the HTTP thread failed", "exception": error}
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._loop.call_exception_handler, context)
 
@@ -185,23 +189,22 @@ class HttpWire:
 class _Pump:
     """libcurl's multi handle with its sockets, its timer, and the easy handles that are free or at work."""
 
-    def __init__(self, guard: Guard, ca: tuple[str | None, str | None], agent: str, max_idle: int) -> None:
+    def __init__(
+        self, guard: Guard, ca: tuple[str | None, str | None], agent: str, max_idle: int, wake: int
+    ) -> None:
         self._recipe = (guard, Links(), ca, agent)
         self._free: dict[tuple[bool, bool], list[Exchange]] = {}
         self._busy: dict[Any, Exchange] = {}
         self._poller: Any = select.epoll() if hasattr(select, "epoll") else select.poll()
         self._unit = 1.0 if hasattr(select, "epoll") else 1000.0
+        self._watched: set[int] = set()
         self._deadline: float | None = None
-        self._wake = -1
+        self._wake = wake
+        self._poller.register(wake, _IN)
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle)
-
-    def watch(self, wake: int) -> None:
-        """Let ``turn`` end when ``wake`` can be read."""
-        self._wake = wake
-        self._poller.register(wake, _IN)
 
     def turn(self) -> bool:
         """Wait for something, let libcurl work on it. True: the wake-up pipe was written to."""
@@ -268,11 +271,12 @@ class _Pump:
 
     def give_up(self) -> list[tuple[Deliver, object, Answer]]:
         """End all exchanges now; their answers say whether anything of them was sent."""
-        # One turn, so that a handle just added has forgotten the counters of its last exchange.
-        self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
-        done = self.harvest()
-        done += [self._end(curl, STOPPED, "") for curl in list(self._busy)]
-        return done
+        done: list[tuple[Deliver, object, Answer]] = []
+        with contextlib.suppress(pycurl.error):
+            # One turn, so that a handle just added has forgotten the counters of its last exchange.
+            self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+            done = self.harvest()
+        return done + [self._end(curl, STOPPED, "") for curl in list(self._busy)]
 
     def close(self) -> None:
         """Free everything."""
@@ -285,14 +289,16 @@ class _Pump:
 
     def _socket(self, what: int, fd: int, _multi: object, _known: object) -> None:
         if what == pycurl.POLL_REMOVE:
+            self._watched.discard(fd)
             # libcurl may have closed it already; epoll has forgotten it then.
             with contextlib.suppress(OSError, KeyError):
                 self._poller.unregister(fd)
             return
         mask = (_IN if what & pycurl.POLL_IN else 0) | (_OUT if what & pycurl.POLL_OUT else 0)
-        try:
+        if fd in self._watched:
             self._poller.modify(fd, mask)
-        except OSError:
+        else:
+            self._watched.add(fd)
             self._poller.register(fd, mask)
 
     def _timer(self, milliseconds: int) -> None:

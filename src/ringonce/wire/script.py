@@ -53,13 +53,13 @@ class ScriptedWire:
 
     async def close(self, grace: float) -> None:
         """Wait up to ``grace`` seconds for the timers, then answer the rest: it may have rung."""
+        self._closed = True
         try:
             async with asyncio.timeout(max(0.0, grace)):
                 await self._idle.wait()
         except TimeoutError:
             pass
         finally:
-            self._closed = True
             while self._waiting:
                 handle, (deliver, group) = self._waiting.popitem()
                 handle.cancel()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from alembic import context
 
 from ringonce.store.schema import VERSION_TABLE, metadata
 
-options = {"target_metadata": metadata, "version_table": VERSION_TABLE}
+options: dict[str, Any] = {"target_metadata": metadata, "version_table": VERSION_TABLE}
 if context.is_offline_mode():
     dialect = context.config.attributes["dialect"]
     context.configure(dialect_name=dialect, literal_binds=True, **options)
