@@ -186,12 +186,19 @@ class Store(Protocol):
 
     # intake
     async def accept(
-        self, events: Sequence[NewEvent], plan: Planner, *, decide: Decide | None = None, now: int | None = None
+        self,
+        events: Sequence[NewEvent],
+        plan: Planner,
+        *,
+        decide: Decide | None = None,
+        now: int | None = None,
     ) -> list[Accepted]:
         """Store events; expand those of up to 100 recipients at once, leave the rest to ``expand``."""
         ...
 
-    async def expand(self, plan: Planner, *, limit: int = 100, decide: Decide | None = None, now: int | None = None) -> int:
+    async def expand(
+        self, plan: Planner, *, limit: int = 100, decide: Decide | None = None, now: int | None = None
+    ) -> int:
         """Expand the next chunk of up to ``limit`` recipients of one due event; 0: there was none."""
         ...
 

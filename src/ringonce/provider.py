@@ -7,9 +7,8 @@ SMTP, pooling, timeouts, redaction, size caps and the guard against private addr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
@@ -30,6 +29,9 @@ from ringonce.model.exchange import (
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import InDoubt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "JSON_API",

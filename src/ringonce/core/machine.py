@@ -209,7 +209,11 @@ def _refused(
             alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
             if policy.on_auth is OnAuth.FAIL:
                 return _end(g, spent, error, (*effects, alert), notes)
-            if outcome.scope in {"address", "endpoint", "platform"}:  # not ours, or of some only: others go on
+            if outcome.scope in {
+                "address",
+                "endpoint",
+                "platform",
+            }:  # not ours, or of some only: others go on
                 return _wait(g, now + AUTH_PROBE_AFTER, error, (*effects, alert), notes)
             pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
             return _wait(g, now, error, (*effects, pause, alert), notes)
@@ -255,7 +259,9 @@ def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) 
         raise IllegalTransition("a notification is enqueued once", mend=_BUG)
     new = State(Status.PENDING, 0, next_attempt_at=e.due_at, expires_at=e.expires_at)
     if e.cancelled:
-        return tally.ended(new, Status.CANCELLED, Note("cancelled", {"by": "subject", "reason": "withdrawn before"}))
+        return tally.ended(
+            new, Status.CANCELLED, Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
+        )
     if e.suppressed_by is not None:
         return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
     if e.expires_at is not None and e.expires_at <= now:

@@ -89,10 +89,7 @@ class Credentials:
     def get(self, entry: Entry, wake: Callable[[], None]) -> Held | Missing:
         """What calls of this channel are to be made with; ``wake`` is called when a running fetch has ended."""
         slot, now = self._slot(entry), self._clock()
-        if slot.needless:
-            return Held()
-        wanted = slot.held is None or (slot.refresh_at is not None and now >= slot.refresh_at)
-        if wanted and not slot.fetching and (slot.missing is None or now >= slot.missing.until):
+        if _wanted(slot, now):
             self._fetch(entry, slot, now)
         if slot.needless:
             return Held()
@@ -161,6 +158,13 @@ class Credentials:
                     channel=entry.channel.name,
                 )
         slot.missing = Missing(now + wait, outcome)
+
+
+def _wanted(slot: _Slot, now: int) -> bool:
+    """It is time to fetch, and nothing speaks against it."""
+    if slot.needless or slot.fetching or (slot.missing is not None and now < slot.missing.until):
+        return False
+    return slot.held is None or (slot.refresh_at is not None and now >= slot.refresh_at)
 
 
 def _good(slot: _Slot, now: int) -> bool:
