@@ -26,7 +26,7 @@ from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundErro
 from ringonce.model.notification import Content
 from ringonce.model.transition import Verdict
 from ringonce.ports import Invalidation, Query
-from ringonce.store.store import StoreOptions, make_store, migrate
+from ringonce.store import StoreOptions, make_store, migrate
 from ringonce.telemetry import Telemetry
 from ringonce.wire import Network, NetworkOptions
 

@@ -186,19 +186,12 @@ class Store(Protocol):
 
     # intake
     async def accept(
-        self,
-        events: Sequence[NewEvent],
-        plan: Planner,
-        *,
-        decide: Decide | None = None,
-        now: int | None = None,
+        self, events: Sequence[NewEvent], plan: Planner, decide: Decide, *, now: int | None = None
     ) -> list[Accepted]:
         """Store events; expand those of up to 100 recipients at once, leave the rest to ``expand``."""
         ...
 
-    async def expand(
-        self, plan: Planner, *, limit: int = 100, decide: Decide | None = None, now: int | None = None
-    ) -> int:
+    async def expand(self, plan: Planner, decide: Decide, *, limit: int = 100, now: int | None = None) -> int:
         """Expand the next chunk of up to ``limit`` recipients of one due event; 0: there was none."""
         ...
 
@@ -248,8 +241,15 @@ class Store(Protocol):
         """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
         ...
 
-    async def extend(self, owner: str, lease: int, *, now: int | None = None) -> set[UUID]:
-        """Prolong all live leases of ``owner``; the ids that it still holds."""
+    async def extend(
+        self,
+        owner: str,
+        lease: int,
+        rows: Sequence[tuple[UUID, int]] | None = None,
+        *,
+        now: int | None = None,
+    ) -> set[UUID]:
+        """Prolong leases of ``owner``: those of ``rows`` (id, fence), or all; the ids that it still holds."""
         ...
 
     async def settle(

@@ -32,8 +32,8 @@ def migrate(*, sql: bool = False, json: bool = False) -> int:
         json: Print JSON.
     """
     from ringonce.app import store_options
+    from ringonce.store import migrate as bring_up
     from ringonce.store.migrate import script
-    from ringonce.store.store import migrate as bring_up
 
     config = configuration()
     if sql:
@@ -118,7 +118,7 @@ async def _database(config: Config, add: object) -> None:
 
     from ringonce.app import store_options
     from ringonce.engine.contract import decode_event
-    from ringonce.store.store import make_store
+    from ringonce.store import make_store
 
     assert callable(add)
     if config.store.sqlite:

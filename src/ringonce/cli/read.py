@@ -184,7 +184,8 @@ def report(
         show_table(list(dict.fromkeys(shown)), flat, empty="nothing was accepted yet")
     else:
         for name, value in _flat(rows[0]).items():
-            say(f"{name.replace('_', ' '):<24} {value}")
+            kind, colon, code = name.partition(":")
+            say(f"{kind.replace('_', ' ') + colon + code:<40} {value}")
     return OK
 
 

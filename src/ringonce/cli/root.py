@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from ringonce.cli import channels, classify_command, database, failures, policy, read, recipients, send, work
+from ringonce.cli import (
+    channels,
+    classify_command,
+    database,
+    demo,
+    failures,
+    policy,
+    read,
+    recipients,
+    send,
+    work,
+)
 from ringonce.cli.session import FAILED, NOT_FOUND, OK, USAGE, UsageError, config_file
 from ringonce.errors import ConfigError, NotFoundError, RingonceError
 
@@ -28,7 +39,7 @@ def make() -> App:
         version=lambda: version("ringonce"),
         default_parameter=Parameter(negative=()),
     )
-    for group in (work, send, read, failures, channels, recipients, classify_command, policy, database):
+    for group in (demo, work, send, read, failures, channels, recipients, classify_command, policy, database):
         group.register(app)
 
     @app.meta.default

@@ -209,11 +209,8 @@ def _refused(
             alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
             if policy.on_auth is OnAuth.FAIL:
                 return _end(g, spent, error, (*effects, alert), notes)
-            if outcome.scope in {
-                "address",
-                "endpoint",
-                "platform",
-            }:  # not ours, or of some only: others go on
+            # Not the channel's own credential, or not all of it: the others go on.
+            if outcome.scope in {"address", "endpoint", "platform"}:
                 return _wait(g, now + AUTH_PROBE_AFTER, error, (*effects, alert), notes)
             pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
             return _wait(g, now, error, (*effects, pause, alert), notes)

@@ -95,7 +95,7 @@ class Engine:
         if not events:
             return []
         self.channels.apply(await self.store.overrides())
-        accepted = await self.store.accept(events, self.plan, decide=self.decide)
+        accepted = await self.store.accept(events, self.plan, self.decide)
         for item in accepted:
             verdict = "conflict" if item.conflict else "duplicate" if item.duplicate else "new"
             self.telemetry.count("ringonce_events_total", verdict=verdict)

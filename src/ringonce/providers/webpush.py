@@ -253,7 +253,7 @@ class WebPush(Provider):
                 ("ttl", str(ttl)),
                 ("urgency", message.priority),
                 ("topic", _base64(hashlib.sha256(message.reference.encode()).digest()[:24])),
-                ("authorization", f"vapid t={token}, k={self._public}"),
+                ("authorization", f"vapid t={token},k={self._public}"),
             ),
             body=body,
             timeout=context.timeout,
