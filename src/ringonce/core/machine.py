@@ -68,11 +68,6 @@ RE_ADDRESSES: Final = 2
 """How often one revision follows an address to its new form before the answer counts as a refusal."""
 
 
-def new() -> State:
-    """The state of a notification that is about to be created."""
-    return State(Status.PENDING)
-
-
 def step(state: State, event: TransitionEvent, now: int, jitter: float, policy: Policy) -> Step:
     """What follows from ``event``.
 
