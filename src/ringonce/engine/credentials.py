@@ -124,7 +124,7 @@ class Credentials:
             for _, answer in answers:
                 self._landed(entry, slot, read(entry, answer, context))
 
-        self._wire.submit([(slot, request)], deliver)
+        self._wire.submit([("credential", request)], deliver)
 
     def _landed(self, entry: Entry, slot: _Slot, result: Credential | Outcome) -> None:
         now = self._clock()
