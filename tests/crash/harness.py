@@ -146,7 +146,7 @@ class Way:
 
 def numbered(address: str) -> int:
     """The number that an address of the ledger stands for."""
-    return int(address) - 1000 if address.isdigit() else int(address.split("@")[0].lstrip("/n"))
+    return int(address) - 1000 if address.isdigit() else int(address.split("@", maxsplit=1)[0].lstrip("/n"))
 
 
 @dataclass(slots=True)

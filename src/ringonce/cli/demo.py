@@ -359,7 +359,6 @@ def _wait(worker: subprocess.Popen[bytes]) -> None:
 
 def _folder(keep: Path | None) -> Path:
     """Where everything is written. Raises UsageError: it is not empty, or can not be made."""
-
     if keep is None:
         return Path(tempfile.mkdtemp(prefix="ringonce-demo-"))
     try:

@@ -37,6 +37,14 @@ SAID = {
     "NTF_PROVIDER_RATE_LIMITED": "retries used up",
 }
 
+KINDS = (
+    "refused for now, called again",
+    "called again, since the server did not answer",
+    "called again, since the worker was killed",
+    "assumed sent, since the server did not answer",
+    "assumed sent, since the worker was killed",
+)
+
 
 def numbers(progress: Progress, name: str) -> tuple[int, int, int, int]:
     """Sent, failed, in doubt and waiting, of a channel."""
@@ -99,9 +107,9 @@ class Lines:
 class Screen:
     """A live view on the terminal."""
 
-    def __init__(self) -> None:
-        """Nothing is shown before ``begin``."""
-        self._console = Console(highlight=False)
+    def __init__(self, console: Console | None = None) -> None:
+        """Nothing is shown before ``begin``. ``console``: None is the terminal."""
+        self._console = console or Console(highlight=False)
         self._console.width = min(self._console.width, WIDTH)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._began = time.monotonic()
@@ -189,6 +197,11 @@ def low() -> str:
 def show(console: Console, outcome: Outcome) -> None:
     """The once report against the ledgers, the checks, the verdict, and how to explore."""
     console.print(compared(outcome))
+    counts = outcome.judgement.channels.values()
+    lost, silent = sum(count.lost_calls for count in counts), sum(count.unanswered for count in counts)
+    console.print(
+        Text(f"In doubt: {lost} calls by the kill, {silent} by the servers' own faults.\n", "magenta")
+    )
     for check in outcome.judgement.checks:
         mark = "✓" if check.ok else "✗"
         line = Text(f"{mark} ", COLOURS[mark])
@@ -198,7 +211,7 @@ def show(console: Console, outcome: Outcome) -> None:
         console.print(line)
     console.print()
     if outcome.judgement.ok:
-        console.print(Text(f"Kept, every promise, in {outcome.seconds:.0f} s.", "bold green"))
+        console.print(Text(f"Every promise was kept, in {outcome.seconds:.0f} s.", "bold green"))
     else:
         console.print(Text("A promise was broken.", "bold red"))
     explore(console, outcome)
@@ -246,7 +259,7 @@ def explore(console: Console, outcome: Outcome) -> None:
     """Commands to go on with, with ids of this run."""
     command = program()
     console.print()
-    console.print(Text("Look for yourself (the folder stays until you delete it):", "bold"))
+    console.print(Text("Look for yourself; the folder stays until you delete it:", "bold"))
     lines = [(f"export RINGONCE_CONFIG={shlex.quote(str(outcome.config))}", "")]
     lines += [(f"{command} explain {id_}", f"# {why}") for why, id_ in interesting(outcome.notifications)]
     lines += [(f"{command} report --by channel", ""), (f"{command} failures list", "")]
@@ -258,24 +271,24 @@ def explore(console: Console, outcome: Outcome) -> None:
 
 def interesting(notifications: Iterable[Told]) -> list[tuple[str, str]]:
     """One notification of each kind: (why it is interesting, id)."""
-    kinds: dict[str, str] = {}
-    for item in sorted(notifications, key=lambda told: (told.status == "failed", -told.calls)):
-        if item.assumed:
-            kind = (
-                f"assumed sent: {'the worker was killed' if item.lost_calls else 'the server did not answer'}"
-            )
-        elif item.status == "failed":
-            kind = f"failed: {SAID.get(item.code, item.code)}"
-        elif item.lost_calls:
-            kind = "called again, since the worker was killed"
-        elif item.unanswered:
-            kind = "called again, since the server did not answer"
-        elif item.calls > 1:
-            kind = "refused for now, called again"
-        else:
-            continue
-        kinds.setdefault(kind, item.id)
-    return list(kinds.items())
+    found: dict[str, str] = {}
+    for item in sorted(notifications, key=lambda told: -told.calls):
+        kind = _kind(item)
+        if kind:
+            found.setdefault(kind, item.id)
+    order = {kind: number for number, kind in enumerate(KINDS)}
+    return sorted(found.items(), key=lambda pair: order.get(pair[0], len(order)))
+
+
+def _kind(item: Told) -> str:
+    """Why it is interesting; empty: it is not."""
+    if item.assumed:
+        return KINDS[4] if item.lost_calls else KINDS[3]
+    if item.status == "failed":
+        return f"failed: {SAID.get(item.code, item.code)}"
+    if item.doubts:
+        return KINDS[2] if item.lost_calls else KINDS[1]
+    return KINDS[0] if item.calls > 1 else ""
 
 
 def program() -> str:

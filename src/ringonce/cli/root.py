@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from pathlib import Path  # noqa: TC003 - cyclopts reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
+from ringonce import __version__
 from ringonce.cli import (
     channels,
     classify_command,
@@ -36,7 +36,7 @@ def make() -> App:
     app = App(
         name="ringonce",
         help="Notifications that reach the person once, or show exactly why they did not.",
-        version=lambda: version("ringonce"),
+        version=__version__,
         default_parameter=Parameter(negative=()),
     )
     for group in (demo, work, send, read, failures, channels, recipients, classify_command, policy, database):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from ringonce import __version__
 from ringonce.cli.session import OK, UsageError, configuration, note, opened, say, show_json
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ def up(*, host: str | None = None, port: int | None = None) -> int:
 
 
 async def _up(host: str, port: int) -> None:
-    from importlib.metadata import version
-
     from ringonce.errors import ConfigError
 
     try:
@@ -70,7 +69,7 @@ async def _up(host: str, port: int) -> None:
                     ringonce,
                     key=config.api.key,
                     max_payload=config.limits.max_payload,
-                    version=version("ringonce"),
+                    version=__version__,
                 )
                 working = asyncio.create_task(ringonce.run_worker(stop))
                 serving = asyncio.create_task(serve(app, listening, stop))
@@ -167,3 +166,4 @@ def _log_to_stderr() -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -24,6 +24,8 @@ EXPAND_CHUNK = 100
 EXPAND_IDLE = 1.0
 SWEEP_EVERY = 1.0
 LONGEST_TERM = 10_000_000
+SILENT = ("disabled", "not_implemented")
+"""Why a channel does not send at all, as the metric tells it: switched off, or its provider is a stub."""
 
 
 class Duties:
@@ -86,16 +88,18 @@ class Duties:
 
     async def _measure(self) -> None:
         telemetry = self._engine.telemetry
-        for item in await self._engine.store.backlog():
-            if not item.channel:
-                continue
-            telemetry.gauge("ringonce_failed_backlog", item.retrying, channel=item.channel)
-            entry = self._engine.channels.get(item.channel)
-            waiting = item.movable + item.paused
-            if waiting and entry is not None and not entry.channel.enabled:
-                telemetry.count(
-                    "ringonce_channel_disabled_total", waiting, channel=item.channel, reason="disabled"
-                )
+        backlog = {item.channel: item for item in await self._engine.store.backlog()}
+        lanes = {lane.lane: lane for lane in await self._engine.store.lanes()}
+        for name, entry in self._engine.channels.all().items():
+            item = backlog.get(name)
+            telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
+            lane = lanes.get(name)
+            reason = (
+                "disabled" if not entry.channel.enabled else lane.reason if lane and lane.paused else None
+            )
+            waiting = item.movable + item.paused if item else 0
+            if waiting and reason in SILENT:
+                telemetry.count("ringonce_channel_disabled_total", waiting, channel=name, reason=reason)
 
     async def rescue(self) -> float:
         """Take over what dead workers left; after an outage of the store wait one lease first."""

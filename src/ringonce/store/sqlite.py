@@ -28,6 +28,8 @@ SOUND = (3, 51, 3)
 """From here on a WAL file is safe. 3.7.0 to 3.51.2 can lose committed transactions when two connections write
 and one of them checkpoints (https://sqlite.org/wal.html, the WAL-reset bug)."""
 MAGIC = b"SQLite format 3\x00"
+BUSY_SECONDS = 5.0
+"""SQLite itself waits so long for another program's lock; then the whole transaction is tried again."""
 TOGETHER = 64
 """Calls that share one commit at most."""
 MEND = 'install ringonce[sqlite] (a sound SQLite), or convert the file: sqlite3 FILE "PRAGMA journal_mode=DELETE"'
@@ -310,7 +312,7 @@ class SqliteBackend:
             sa.URL.create("sqlite", database=options.path or ":memory:"),
             module=module,
             poolclass=sa.pool.StaticPool,
-            connect_args={"isolation_level": None, "timeout": 5.0, "check_same_thread": False},
+            connect_args={"isolation_level": None, "timeout": BUSY_SECONDS, "check_same_thread": False},
         )
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(self._begin))
         self._engine = engine
@@ -331,6 +333,8 @@ class SqliteBackend:
             raise
         except Exception as error:
             self._disconnect()
+            if isinstance(error, module.Error):
+                error = sa.exc.OperationalError("", None, error)
             told = translate(error, self.dialect, self.where)
             if isinstance(told, AgainError):
                 told = StoreUnavailable(f"{self.where} is locked by another program", mend="end that program")
