@@ -107,8 +107,7 @@ def worker(
 
     drained, channels = asyncio.run(run())
     if drained is not None:
-        disabled = {str(view["name"]) for view in channels if not view["enabled"]}
-        _show_left(drained, disabled, json=json)
+        _show_left(drained, {str(view["name"]): view["enabled"] is True for view in channels}, json=json)
     return OK
 
 
@@ -122,18 +121,18 @@ def _greet(ringonce: Ringonce) -> None:
         )
 
 
-def _show_left(drained: Drained, disabled: set[str], *, json: bool) -> None:
+def _show_left(drained: Drained, enabled: dict[str, bool], *, json: bool) -> None:
     from ringonce.engine.views import backlog_view
 
-    views = [{**backlog_view(item), "disabled": item.channel in disabled} for item in drained.left]
+    views = [{**backlog_view(item), "disabled": not enabled.get(item.channel, True)} for item in drained.left]
     if json:
         show_json({"left": views})
         return
+    why = {None: "channel not configured", False: "channel disabled", True: "channel paused"}
     lines = []
     for item in drained.left:
         reasons = [
-            (item.movable, "channel disabled" if item.channel in disabled else "channel not configured"),
-            (item.paused, "channel paused"),
+            (item.paused, why[enabled.get(item.channel)]),
             (item.future, "not due yet"),
             (item.held, "in doubt: a person or a receipt decides"),
         ]
