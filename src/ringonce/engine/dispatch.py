@@ -120,9 +120,8 @@ class Lane:
         if entry is None or not entry.channel.enabled:
             await self.give_back()
             return POLL_IDLE
-        if blocked := self._shared.credentials.blocked(entry):
-            await self.give_back()
-            return min(POLL_IDLE, blocked / 1_000_000)
+        if not self._ready and (blocked := self._shared.credentials.blocked(entry)):
+            return min(POLL_IDLE, blocked / 1_000_000)  # nothing is claimed that could not be sent
         free = self._free(entry)
         if free <= 0:
             return POLL_IDLE  # an answer wakes the loop before
