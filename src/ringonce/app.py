@@ -415,7 +415,7 @@ def _network(config: Config) -> NetworkOptions:
 def _provider(channel: Channel, file: Path | None) -> Provider:
     """The channel's provider; an error of its options names the key's whole path."""
     try:
-        return registry.build(channel.provider, channel.settings)
+        return registry.build(channel.provider, channel.settings, None if file is None else file.parent)
     except ConfigError as error:
         key, mend = error.field or "provider", error.mend
         if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):

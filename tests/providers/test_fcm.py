@@ -281,8 +281,8 @@ def test_credentials_from_anywhere(tmp_path: Path) -> None:
     """The account is given as JSON, as a table, or as the path of its file."""
     file = tmp_path / "account.json"
     file.write_text(json.dumps(account()), "utf-8")
-    for given in (json.dumps(account()), account(), str(file)):
-        built = registry.build("fcm", {"credentials": given})
+    for given in (json.dumps(account()), account(), str(file), "account.json"):
+        built = registry.build("fcm", {"credentials": given}, tmp_path)
         assert built.account.startswith("fcm:demo:")
     with pytest.raises(ConfigError) as error:
         registry.build("fcm", {"credentials": str(tmp_path / "missing.json")})

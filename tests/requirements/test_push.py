@@ -179,7 +179,7 @@ async def test_B01_f_a_grant_comes_before_the_attempt(start: Start, api: Api) ->
     await system.work()
     view = await system.view(ids[0])
     assert (view["status"], view["attempts"], view["attempt_list"]) == ("pending", 0, [])
-    assert "credential failed" in await system.command("explain", str(ids[0]))
+    assert "no credential could be fetched" in await system.command("explain", str(ids[0]))
     assert (sends(server), system.metric(ALERTS)) == ({}, 0)
     for _ in range(3):
         await system.pass_time(60)

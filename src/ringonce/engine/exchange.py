@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import client_reference
@@ -59,7 +58,13 @@ def build(
         expires_at=row.state.expires_at,
     )
     try:
-        known = replace(context(entry, row, now), credential=credential, entropy=entropy.random_bytes)
+        known = Context(
+            now=now,
+            timeout=entry.channel.timeout / 1_000_000,
+            registered_at=address.registered_at,
+            credential=credential,
+            entropy=entropy.random_bytes,
+        )
         return entry.provider.request(message, address, known)
     except InputError as error:
         return _unsendable(str(error))

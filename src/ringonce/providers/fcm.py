@@ -174,7 +174,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _plain("limited", _R, 429, _QUOTA, retry_after=_WAIT),
     _plain("deadline", _T, 504, "policy: the message may have been taken", retry_after=_WAIT, ambiguous=True),
-    _plain("failed", _T, range(500, 600), _RECORDED, retry_after=_WAIT),
+    _plain("failed", _T, (500, 502, 503), _RECORDED, retry_after=_WAIT),
 )
 
 GRANT_RULES: tuple[Rule, ...] = (
@@ -200,7 +200,7 @@ _RESERVED = re.compile(r"from$|message_type$|gcm|google")
 
 @dataclass(frozen=True)
 class FcmOptions:
-    """``credentials``: the service account's JSON, or the path of the file that holds it.
+    """``credentials``: the service account's JSON, or the path of the file that holds it (from the configuration's).
 
     ``project_id``: the credentials' own, unless another one is named. ``base_url``: of a server that stands in.
     """
