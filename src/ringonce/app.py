@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -218,7 +219,7 @@ class Ringonce:
         return await self.engine.cancel(id_, by=by, tenant=tenant)
 
     async def cancel_subject(self, subject: str, *, tenant: str = "", by: str = "library") -> list[Settled]:
-        """Withdraw a subject: nothing of it is begun any more, also what will be accepted before now's end."""
+        """Withdraw a subject: nothing of it is begun any more, nor of what is accepted for it later."""
         return await self.engine.cancel_subject(subject, tenant=tenant, by=by)
 
     async def retry(
@@ -384,9 +385,9 @@ class Ringonce:
         for duty in only:
             if duty not in DUTIES:
                 raise InputError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
-        # A wire that was closed stays closed, and a worker closes its own when it ends.
-        self.engine.wire = self._fresh_wire()
-        return await Worker(self.engine, only).run(stop or asyncio.Event(), drain=drain)
+        # A wire that was closed stays closed, so each worker has its own.
+        engine = replace(self.engine, wire=self._fresh_wire())
+        return await Worker(engine, only).run(stop or asyncio.Event(), drain=drain)
 
     def _fresh_wire(self) -> Wire:
         return self._wire or Network(_network(self.config))

@@ -237,8 +237,15 @@ class Store(Protocol):
         """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
         ...
 
-    async def extend(self, owner: str, lease: int, *, now: int | None = None) -> set[UUID]:
-        """Prolong all live leases of ``owner``; the ids that it still holds."""
+    async def extend(
+        self,
+        owner: str,
+        lease: int,
+        rows: Sequence[tuple[UUID, int]] | None = None,
+        *,
+        now: int | None = None,
+    ) -> set[UUID]:
+        """Prolong leases of ``owner``: those of ``rows`` (id, fence), or all; the ids that it still holds."""
         ...
 
     async def settle(

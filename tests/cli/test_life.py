@@ -62,6 +62,14 @@ def test_drain_says_what_is_left_and_why(ring: Ring, accepted: Callable[..., str
     assert (left["ok"]["disabled"], left["flaky"]["future"]) == (True, 1)
 
 
+def test_drain_names_a_channel_that_is_gone(ring: Ring, folder: Path, accepted: Callable[..., str]) -> None:
+    """What waits for a channel that is no longer configured is left and named."""
+    accepted("flaky")
+    (folder / "ringonce.toml").write_text("[channels.ok]\nprovider='sandbox'\n")
+    done = ring("worker", "--drain")
+    assert (done.code, done.out) == (0, "drained; left:\n  flaky: 1 channel not configured\n")
+
+
 def test_a_channel_switched_on_again_goes_on(ring: Ring, accepted: Callable[..., str]) -> None:
     """What waited for a disabled channel is sent after `channels enable`."""
     ring("channels", "disable", "ok")

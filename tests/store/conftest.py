@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ringonce.store import SqlStore, migrate, open_store
+from ringonce.store import SqlStore, StoreOptions, migrate, open_store
+from ringonce.store.schema import metadata
 from tests.servers.postgres import Database, create_database, drop_database, fresh_database
 from tests.store.kit import KINDS, World, decode
 
@@ -26,10 +27,24 @@ def pg_template(pg_server: Database) -> Iterator[Database]:
 
 
 @pytest.fixture(scope="session")
+def pg_shared(pg_server: Database, pg_template: Database) -> Iterator[Database]:
+    """A database that tests use one after the other: emptying it is faster than making one."""
+    with fresh_database(pg_server, pg_template.name) as database:
+        yield database
+
+
+@pytest.fixture
+def pg_empty(pg_shared: Database) -> Database:
+    """The shared database, empty."""
+    names = ", ".join(table.name for table in metadata.sorted_tables if table.name != "ringonce_ticks")
+    with pg_shared.connect() as connection:
+        connection.execute(f"TRUNCATE {names}")
+    return pg_shared
+
+
+@pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with the schema in rollback-journal mode, to be copied."""
-    from ringonce.store import StoreOptions
-
     path = tmp_path_factory.mktemp("sqlite") / "template.db"
     asyncio.run(migrate(f"sqlite:///{path}", StoreOptions(journal="delete")))
     return path
@@ -46,9 +61,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[dict[str, object]]:
         shutil.copy(request.getfixturevalue("sqlite_template"), path)
         yield {"url": f"sqlite:///{path}", "sqlite_module": kind.removeprefix("sqlite-")}
     else:
-        template = request.getfixturevalue("pg_template")
-        with fresh_database(request.getfixturevalue("pg_server"), template.name) as database:
-            yield {"url": database.url(kind.removeprefix("postgres-"))}
+        yield {"url": request.getfixturevalue("pg_empty").url(kind.removeprefix("postgres-"))}
 
 
 @pytest.fixture

@@ -119,6 +119,8 @@ async def test_undo_needs_the_lease(world: World) -> None:
     claimed = await world.begin()
     assert await world.store.undo("w-2", [(id_, claimed.row.lease.fence)], now=world.now) == 0
     assert await world.store.undo("w-1", [(id_, claimed.row.lease.fence + 1)], now=world.now) == 0
+    assert await world.store.undo("w-1", [(id_, claimed.row.lease.fence)], now=world.now) == 1
+    assert await world.store.undo("w-1", [(id_, claimed.row.lease.fence)], now=world.now) == 0
 
 
 async def test_release_gives_the_row_back(world: World) -> None:
@@ -140,6 +142,15 @@ async def test_release_spares_what_has_begun(world: World) -> None:
     id_ = await world.one()
     claimed = await world.begin()
     assert await world.store.release("w-1", [(id_, claimed.row.lease.fence)], now=world.now) == 0
+
+
+async def test_release_needs_the_lease(world: World) -> None:
+    """Nobody gives back what another holds."""
+    id_ = await world.one()
+    (claimed,) = (await world.claim()).rows
+    fence = claimed.row.lease.fence
+    assert await world.store.release("w-2", [(id_, fence)], now=world.now) == 0
+    assert await world.store.release("w-1", [(id_, fence + 1)], now=world.now) == 0
 
 
 async def test_extend_prolongs_all_leases_of_the_owner(world: World) -> None:

@@ -33,11 +33,11 @@ def migrate(*, sql: bool = False, json: bool = False) -> int:
     """
     from ringonce.app import store_options
     from ringonce.store import migrate as bring_up
-    from ringonce.store.migrate import script
+    from ringonce.store import migration_script
 
     config = configuration()
     if sql:
-        say(script("sqlite" if config.store.sqlite else "postgresql"))
+        say(migration_script("sqlite" if config.store.sqlite else "postgresql"))
         return OK
     before, now = asyncio.run(bring_up(config.store.url, store_options(config)))
     if json:

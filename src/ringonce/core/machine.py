@@ -64,6 +64,7 @@ NEW: Final = State(Status.PENDING)
 """What Enqueued steps: a notification that does not exist yet."""
 LOOKUP_AFTER: Final = 60 * SECOND
 AUTH_PROBE_AFTER: Final = 5 * MINUTE
+OTHERS_GO_ON: Final = frozenset({"address", "endpoint"})  # a receiver's own credential
 RE_ADDRESSES: Final = 2
 """How often one revision follows an address to its new form before the answer counts as a refusal."""
 
@@ -207,10 +208,7 @@ def _refused(
             alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
             if policy.on_auth is OnAuth.FAIL:
                 return _end(g, spent, error, (*effects, alert), notes)
-            if outcome.scope in {
-                "address",
-                "endpoint",
-            }:  # one receiver's own credential: its neighbours go on
+            if outcome.scope in OTHERS_GO_ON:
                 return _wait(g, now + AUTH_PROBE_AFTER, error, (*effects, alert), notes)
             pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
             return _wait(g, now, error, (*effects, pause, alert), notes)

@@ -20,10 +20,11 @@ Work: TypeAlias = Callable[[sa.Connection], T]
 PATIENCE = 20.0
 """Seconds after which a transaction that never gets through is given up."""
 MIGRATE = "run `ringonce migrate`"
+REACH = "is the server running, and is store.url right?"
 
 # SQLSTATE classes: what the data are to blame for, and what time may heal (PostgreSQL manual, appendix A).
 DATA = ("22", "23", "54")
-AWAY = ("08", "53", "57", "58", "25006")
+AWAY = ("08", "28", "3D", "53", "57", "58", "25006", "42501")
 UNKNOWN_OBJECT = ("42P01", "42703")
 
 
@@ -85,7 +86,7 @@ def translate(error: BaseException, dialect: Dialect, where: str) -> Exception:
         return DataRefusedError(words)
     if state.startswith(AWAY):
         read_only = state == "25006"
-        mend = "this server is read-only: name the primary in store.url" if read_only else ""
+        mend = "this server is read-only: name the primary in store.url" if read_only else REACH
         return StoreUnavailable(f"{where}: {words}", mend=mend)
     if state in UNKNOWN_OBJECT:
         return SchemaError(f"{where}: {words}", mend=MIGRATE)
@@ -129,7 +130,7 @@ def _by_kind(error: sa.exc.DBAPIError, words: str, where: str) -> Exception:
     if isinstance(error, sa.exc.IntegrityError | sa.exc.DataError):
         return DataRefusedError(words)
     if isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError):
-        return StoreUnavailable(f"{where}: {words}")
+        return StoreUnavailable(f"{where}: {words}", mend=REACH)
     return error
 
 

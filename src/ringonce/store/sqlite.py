@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 OLDEST = (3, 35, 0)
 MAGIC = b"SQLite format 3\x00"
+BUSY_SECONDS = 5.0
+"""SQLite itself waits so long for another program's lock; then the whole transaction is tried again."""
 TOGETHER = 64
 """Calls that share one commit at most."""
 
@@ -277,7 +279,7 @@ class SqliteBackend:
             sa.URL.create("sqlite", database=options.path or ":memory:"),
             module=module,
             poolclass=sa.pool.StaticPool,
-            connect_args={"isolation_level": None, "timeout": 5.0, "check_same_thread": False},
+            connect_args={"isolation_level": None, "timeout": BUSY_SECONDS, "check_same_thread": False},
         )
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(self._begin))
         self._engine = engine
@@ -298,6 +300,8 @@ class SqliteBackend:
             raise
         except Exception as error:
             self._disconnect()
+            if isinstance(error, module.Error):
+                error = sa.exc.OperationalError("", None, error)
             told = translate(error, self.dialect, self.where)
             if isinstance(told, AgainError):
                 told = StoreUnavailable(f"{self.where} is locked by another program", mend="end that program")

@@ -181,10 +181,17 @@ class SqlStore:
         at = self._clock(now)
         return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at))
 
-    async def extend(self, owner: str, lease: int, *, now: int | None = None) -> set[UUID]:
+    async def extend(
+        self,
+        owner: str,
+        lease: int,
+        rows: Sequence[tuple[UUID, int]] | None = None,
+        *,
+        now: int | None = None,
+    ) -> set[UUID]:
         """Prolong the leases of an owner."""
         at = self._clock(now)
-        return await self._run(lambda c: self._claims.extend(c, owner, lease, at))
+        return await self._run(lambda c: self._claims.extend(c, owner, lease, rows, at))
 
     async def arm(self, term: int, holder: str, *, limit: int = 500, now: int | None = None) -> int:
         """Release due failed rows to the workers."""
