@@ -289,7 +289,7 @@ class Ringonce:
             enabled=entry is None or entry.channel.enabled,
         )
 
-    async def search(self, **terms: Any) -> list[Row]:
+    async def search(self, /, **terms: Any) -> list[Row]:
         """Notifications, newest first; the terms are the fields of ``ports.Query``."""
         return await self.store.search(Query(**terms))
 

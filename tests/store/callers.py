@@ -217,7 +217,9 @@ class AsyncCore(Caller):
 
     async def open(self, url: str) -> None:
         """Connect."""
-        url = url.replace("postgresql://", "postgresql+asyncpg://").replace("sqlite://", "sqlite+aiosqlite://")
+        url = url.replace("postgresql://", "postgresql+asyncpg://").replace(
+            "sqlite://", "sqlite+aiosqlite://"
+        )
         self.engine = create_async_engine(url)
         self.raw = await self.engine.connect()
         self.connection = self.face(self.raw)

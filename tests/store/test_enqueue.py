@@ -107,7 +107,9 @@ async def test_rolled_back_never_happened(caller: Caller, ringonce: Ringonce, ur
     await caller.rollback()
     assert (rows(url), rows(url, "work")) == ([], [])
     await caller.begin()
-    assert not (await caller.enqueue(ringonce, event_id="e-1", content={"text": "other"}, to=TO["to"])).duplicate
+    assert not (
+        await caller.enqueue(ringonce, event_id="e-1", content={"text": "other"}, to=TO["to"])
+    ).duplicate
     await caller.commit()
 
 
@@ -128,7 +130,9 @@ async def test_nothing_is_seen_before_the_commit(caller: Caller, ringonce: Ringo
     assert rows(url) == []
 
 
-async def test_the_row_is_the_one_that_acceptance_writes(caller: Caller, ringonce: Ringonce, url: str) -> None:
+async def test_the_row_is_the_one_that_acceptance_writes(
+    caller: Caller, ringonce: Ringonce, url: str
+) -> None:
     """A fan-out that acceptance leaves to a worker is stored alike, whichever way it comes in."""
     names = ", ".join(column.name for column in events.c if column.name != "created_at")
     body = {

@@ -149,6 +149,7 @@ class SqliteBackend:
         self._engine: sa.Engine | None = None
         self._begin = "BEGIN IMMEDIATE"
         self._held = contextlib.ExitStack()
+        self._ended: Callable[[], object] = bool
 
     def clock(self, now: int | None) -> int | None:
         """The time given, or the wall clock, which here never goes backwards."""
@@ -172,8 +173,12 @@ class SqliteBackend:
         """Finish what was asked for, then close the file."""
         thread, self._thread = self._thread, None
         if thread is not None:
+            loop, ended = asyncio.get_running_loop(), asyncio.Event()
+            self._ended = lambda: loop.call_soon_threadsafe(ended.set)
             self._calls.put(None)
-            await asyncio.to_thread(thread.join)
+            # Not by waiting in a thread of an executor: at the interpreter's exit there is none to be had.
+            await ended.wait()
+            thread.join()
 
     async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True) -> T:  # noqa: ARG002
         """Run ``work`` in the thread. A reply can not be lost here, so ``repeat`` is without effect."""
@@ -191,6 +196,14 @@ class SqliteBackend:
     # --- in the thread -----------------------------------------------------------------------------------------
 
     def _main(self) -> None:
+        try:
+            self._work()
+            self._disconnect()
+        finally:
+            with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
+                self._ended()
+
+    def _work(self) -> None:
         waiting: Call | None = None
         while True:
             call = waiting or self._calls.get()
@@ -210,7 +223,6 @@ class SqliteBackend:
                     break
                 batch.append(more)
             self._serve(batch)
-        self._disconnect()
 
     def _serve(self, batch: list[Call]) -> None:
         try:
