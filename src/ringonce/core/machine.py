@@ -4,18 +4,14 @@
 follows. The table is total; a pair that can only be a bug is ``ILLEGAL`` and raises IllegalTransition. What a
 person or a race may well try (a cancel after a mark) is a ``Refusal`` in the Step, never an exception.
 
-The rules that the handlers encode:
-
 * ``version`` grows by one exactly when a fact changed. ``open`` belongs to the lease and is no fact.
 * ``attempts`` counts calls begun. ``spent`` is what they used of the budgets since these last began anew: at
   creation, or when a person retries. Reopening by the machine takes what is left, so that a provider that
   accepts and then reports a failure can not keep a notification in the loop for ever.
-* ``unknown`` holds the attempts without a verdict. Under ``in_doubt`` the doubt is about the newest of them; the
-  older ones have already been passed over by the policy or by a person.
+* ``unknown`` holds the attempts without a verdict. Under ``in_doubt`` the doubt is about the newest of them.
 * A verdict that says "it arrived" wins, however late; nothing is sent after it.
 * ``next_attempt_at`` is None exactly when nothing more will be tried by itself.
-* A revision that ends as sent or as terminally failed emits ``notification.dispatched`` once. Whatever ends after
-  such an end has a higher revision.
+* A revision that ends as sent or terminally failed emits ``notification.dispatched`` once; a later end has a higher.
 """
 
 from __future__ import annotations
