@@ -28,7 +28,7 @@ from ringonce.model.notification import Content
 from ringonce.model.records import Reader
 from ringonce.model.transition import Verdict
 from ringonce.ports import Invalidation, Query
-from ringonce.store import StoreOptions, make_store, migrate
+from ringonce.store import StoreOptions, enqueue_on, enqueue_on_async, make_store, migrate
 from ringonce.telemetry import Telemetry
 from ringonce.templates import Library
 from ringonce.wire import Network, NetworkOptions
@@ -153,9 +153,7 @@ class Ringonce:
             PayloadTooLarge: it is larger than ``limits.max_payload``.
             ConflictError: the event id is known with another body.
         """
-        if body is not None and fields:
-            raise InputError("give one structure or keywords, not both")
-        accepted = (await self.engine.accept([fields if body is None else body], tenant=caller))[0]
+        accepted = (await self.engine.accept([_one(body, fields)], tenant=caller))[0]
         if accepted.conflict:
             raise ConflictError(
                 f"event {accepted.event_id} was accepted with another body",
@@ -172,6 +170,50 @@ class Ringonce:
         A known event id with another body is no error here: that item says ``conflict``.
         """
         return await self.engine.accept(bodies, tenant=caller)
+
+    def enqueue(
+        self,
+        connection: Any,
+        body: bytes | Mapping[str, object] | None = None,
+        /,
+        *,
+        caller: str | None = None,
+        **fields: object,
+    ) -> Accepted:
+        """Accept one event inside your own transaction: rolled back, it never happened; committed, it is delivered.
+
+        The body is that of ``notify``. One row is written, on your connection and in a savepoint: an error leaves
+        your transaction as it was. A worker expands it within its poll interval, so the answer names no
+        notifications yet (``expanding``). Nothing needs to be open, not even this object.
+
+        Args:
+            connection: of the database that has ringonce's tables: SQLAlchemy (Session, Connection), Django
+                (``connections[alias]`` or the alias), psycopg, sqlite3. Of an asynchronous library:
+                ``enqueue_async``.
+            body: see ``notify``.
+            caller: see ``notify``.
+            **fields: see ``notify``.
+
+        Raises:
+            InputError: the structure is wrong, or the connection: of an unknown kind, or in no transaction.
+            PayloadTooLarge: the structure is larger than ``limits.max_payload``.
+            ConflictError: the event id is known with another body.
+            SchemaError: the connection's database has no tables of ringonce.
+            SqliteBuildError: the file is used by two SQLite libraries in this process, or by an affected one.
+        """
+        return enqueue_on(connection, self.engine.prepare(_one(body, fields), tenant=caller))
+
+    async def enqueue_async(
+        self,
+        connection: Any,
+        body: bytes | Mapping[str, object] | None = None,
+        /,
+        *,
+        caller: str | None = None,
+        **fields: object,
+    ) -> Accepted:
+        """``enqueue`` on an AsyncSession or AsyncConnection of SQLAlchemy, on asyncpg, or on psycopg's async one."""
+        return await enqueue_on_async(connection, self.engine.prepare(_one(body, fields), tenant=caller))
 
     # --- by a person ---
 
@@ -252,7 +294,7 @@ class Ringonce:
             enabled=entry is None or entry.channel.enabled,
         )
 
-    async def search(self, **terms: Any) -> list[Row]:
+    async def search(self, /, **terms: Any) -> list[Row]:
         """Notifications, newest first; the terms are the fields of ``ports.Query``."""
         return await self.store.search(Query(**terms))
 
@@ -371,6 +413,16 @@ class Ringonce:
                 self._told.add(str(error))
                 self.telemetry.alert("bad_override", f"a change made at run time is ignored: {error}")
             return channel
+
+
+def _one(
+    body: bytes | Mapping[str, object] | None, fields: Mapping[str, object]
+) -> bytes | Mapping[str, object]:
+    if body is None:
+        return fields
+    if fields:
+        raise InputError("give one structure or keywords, not both")
+    return body
 
 
 def entries(config: Config) -> dict[str, Entry]:
