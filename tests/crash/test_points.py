@@ -70,10 +70,11 @@ def _real(plain: Ringonce) -> SqlStore:
 async def test_death_at(url: Url, store: str, point: str) -> None:
     """Wherever a worker dies, another one ends its work: nothing lost, nothing twice, doubts only for begun calls."""
     name, when = POINTS[point]
-    async with _base(url, store, grace="0.1s") as (config, plain):
+    call = "delay:0.2" if name == "extend" else "delay:0.003"  # long enough to be prolonged
+    async with _base(url, store, grace="0.1s", call=call) as (config, plain):
         await plain.notify_many(bodies(60))
         await plain.notify(MANY)
-        death = Death(name, when, turn=2)
+        death = Death(name, when, turn=1 if name in {"arm", "expand"} else 2)
         dying, _ = application(config, _real(plain), death, death.wire)
         work = asyncio.create_task(dying.run_worker())
         async with asyncio.timeout(20):
@@ -109,7 +110,7 @@ async def test_storm(url: Url, store: str, seed: int) -> None:
 @pytest.mark.parametrize("name", ["claim", "mark", "settle", "arm", "extend", "overrides", "take_lease"])
 async def test_stopped_in_a_call(url: Url, store: str, name: str) -> None:
     """A worker whose task is cancelled while it waits for the store leaves nothing in doubt and nothing leased."""
-    async with _base(url, store) as (config, plain):
+    async with _base(url, store, call="delay:0.2" if name == "extend" else "delay:0.003") as (config, plain):
         await plain.notify_many(bodies(40))
         reached = asyncio.Event()
 
