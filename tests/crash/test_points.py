@@ -23,6 +23,7 @@ from tests.crash.inside import (
 )
 
 STORES = ["memory", "postgresql"]
+SLOW_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.slow)
 POINTS = {
     "claimed": ("claim", "after"),
     "marked": ("mark", "after"),
@@ -106,7 +107,7 @@ async def test_storm(url: Url, store: str, seed: int) -> None:
         assert set(wire.rung.values()) == {1}
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", ["memory", SLOW_POSTGRESQL])
 @pytest.mark.parametrize("name", ["claim", "mark", "settle", "arm", "extend", "overrides", "take_lease"])
 async def test_stopped_in_a_call(url: Url, store: str, name: str) -> None:
     """A worker whose task is cancelled while it waits for the store leaves nothing in doubt and nothing leased."""
@@ -133,7 +134,7 @@ async def test_stopped_in_a_call(url: Url, store: str, name: str) -> None:
         judge(await lives(plain), wire.rung + second.rung, doubts=0)
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", ["memory", SLOW_POSTGRESQL])
 @pytest.mark.parametrize("transaction", [1, 2, 3])
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_cancelling_breaks_off(url: Url, store: str, transaction: int, when: str) -> None:
