@@ -39,7 +39,7 @@ def test_two_workers_share(tmp_path: Path, url: Url) -> None:
         assert set(place.calls().values()) == {1}
 
 
-@pytest.mark.parametrize("in_doubt", ["assume_sent", "resend"])
+@pytest.mark.parametrize("in_doubt", ["assume_sent", pytest.param("resend", marks=pytest.mark.slow)])
 def test_frozen_beyond_its_lease(tmp_path: Path, url: Url, in_doubt: str) -> None:
     """A worker frozen beyond its lease with calls in flight, then thawed: its late answers decide doubts alone."""
     hang = "delay:seconds=2.5"
@@ -70,8 +70,15 @@ def test_frozen_beyond_its_lease(tmp_path: Path, url: Url, in_doubt: str) -> Non
         assert all(attempt.outcome == "accepted" for attempt in late)
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("store", "number"),
+    [
+        ("sqlite", signal.SIGTERM),
+        ("postgresql", signal.SIGINT),
+        pytest.param("postgresql", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("sqlite", signal.SIGINT, marks=pytest.mark.slow),
+    ],
+)
 def test_asked_to_end(tmp_path: Path, url: Url, store: str, number: signal.Signals) -> None:
     """SIGTERM and SIGINT: running calls are finished and stored, the rest is given back; exit code 0."""
     with site(
