@@ -158,7 +158,8 @@ async def _database(config: Config, add: object) -> None:
 
 
 def _sqlite(config: Config, add: object) -> None:
-    from ringonce.store.sqlite import SOUND, load_module
+    from ringonce.store.libraries import SOUND
+    from ringonce.store.sqlite import load_module
 
     assert callable(add)
     try:
