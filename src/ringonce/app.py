@@ -21,14 +21,16 @@ from ringonce.engine.channels import Channels, Entry
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.probe import Probe, probe
-from ringonce.engine.views import channel_view
+from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
 from ringonce.model.notification import Content
+from ringonce.model.records import Reader
 from ringonce.model.transition import Verdict
 from ringonce.ports import Invalidation, Query
 from ringonce.store import StoreOptions, enqueue_on, enqueue_on_async, make_store, migrate
 from ringonce.telemetry import Telemetry
+from ringonce.templates import Library
 from ringonce.wire import Network, NetworkOptions
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class Ringonce:
             telemetry=self.telemetry,
             channels=Channels(entries(self.config), self._override),
             guards=self._guards,
+            templates=templates(self.config, self.telemetry.alert),
             settings=Settings(
                 cycle=self.config.retry.cycle,
                 grace=self.config.worker.grace / MICROSECONDS,
@@ -277,12 +280,14 @@ class Ringonce:
     async def explain(self, id_: UUID, *, tenant: str | None = None) -> list[str]:
         """One notification's life in words, and what happens next. Raises NotFoundError."""
         life = await self.get(id_, tenant=tenant)
+        # Where an address stands for the recipient, the words do not tell it in full.
+        life = replace(life, row=replace(life.row, recipient=recipient_of(life.row)))
         name = life.row.channel
         self.engine.channels.apply(await self.store.overrides())
         entry = self.engine.channels.get(name)
         lanes = {lane.lane: lane for lane in await self.store.lanes()}
         return explain(
-            life,
+            replace(life, row=replace(life.row, recipient=recipient_of(life.row))),
             await self.store.now(),
             policy=None if entry is None else entry.channel.policy,
             lane=lanes.get(name),
@@ -445,6 +450,18 @@ def entries(config: Config) -> dict[str, Entry]:
     return built
 
 
+def templates(config: Config, alert: Callable[[str, str], None]) -> Library:
+    """The folder of templates; nothing is read from it before a template is asked for."""
+    folder = config.file.parent if config.file is not None else Path()
+    return Library(
+        folder / config.templates.path,
+        Reader(locale=config.templates.locale, timezone=config.templates.timezone),
+        config.channels,
+        monotonic=SystemClock().monotonic,
+        alert=alert,
+    )
+
+
 def store_options(config: Config) -> StoreOptions:
     """How the store is opened by this configuration."""
     return StoreOptions(
@@ -467,7 +484,7 @@ def _network(config: Config) -> NetworkOptions:
 def _provider(channel: Channel, file: Path | None) -> Provider:
     """The channel's provider; an error of its options names the key's whole path."""
     try:
-        return registry.build(channel.provider, channel.settings)
+        return registry.build(channel.provider, channel.settings, None if file is None else file.parent)
     except ConfigError as error:
         key, mend = error.field or "provider", error.mend
         if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):

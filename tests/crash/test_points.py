@@ -54,7 +54,7 @@ async def _base(url: Url, store: str, **more: str) -> AsyncIterator[tuple[dict[s
 
 
 def _real(plain: Ringonce) -> SqlStore:
-    real = plain.store._real  # type: ignore[attr-defined] # noqa: SLF001 - the wrapper's own
+    real = plain.store._real  # type: ignore[attr-defined]
     assert isinstance(real, SqlStore)
     return real
 
@@ -140,7 +140,7 @@ async def test_cancelling_breaks_off(url: Url, store: str, transaction: int, whe
     async with _base(url, store) as (config, plain):
         await plain.notify_many(bodies(30))
         real = _real(plain)
-        run = real._run  # noqa: SLF001 - the transactions inside of one call
+        run = real._run
         left = transaction
 
         async def failing(*arguments: object, **named: object) -> object:
@@ -153,10 +153,10 @@ async def test_cancelling_breaks_off(url: Url, store: str, transaction: int, whe
                 raise StoreUnavailable("gone after")
             return result
 
-        real._run = failing  # type: ignore[method-assign, assignment] # noqa: SLF001
+        real._run = failing  # type: ignore[method-assign, assignment]
         with pytest.raises(StoreUnavailable):
             await plain.cancel_subject("order:1")
-        real._run = run  # type: ignore[method-assign] # noqa: SLF001
+        real._run = run  # type: ignore[method-assign]
         await plain.cancel_subject("order:1")
         worker, wire = application(config, real)
         async with asyncio.timeout(30):
@@ -187,7 +187,7 @@ async def test_a_lost_claim_is_rescued(url: Url) -> None:
 
 
 async def test_a_bug_in_one_result_stops_no_other(url: Url) -> None:
-    """A result that can not be written for a reason nobody thought of ends in doubt by itself; all others are stored."""
+    """A result that can not be written for a reason nobody thought of ends in doubt alone; the others are stored."""
     async with _base(url, "memory") as (config, plain):
         await plain.notify_many(bodies(20))
         worker, wire = application(config, _real(plain))

@@ -132,6 +132,10 @@ def _note(entry: TimelineEntry) -> str:
             return f"the provider reports attempt {detail.get('attempt')} as {detail.get('kind')}"
         case "read":
             return "read by the recipient"
+        case "code_error" if detail.get("code") == Code.TEMPLATE_INVALID:
+            return f"its template failed: {detail.get('text')}"
+        case "credential_failed":
+            return f"no credential could be fetched, so no attempt began: {detail.get('text')}"
         case "code_error":
             return f"a code error: what we sent can not be accepted ({detail.get('code')})"
         case _:

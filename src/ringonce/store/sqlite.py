@@ -30,6 +30,8 @@ BUSY_SECONDS = 5.0
 TOGETHER = 64
 """Calls that share one commit at most."""
 
+_TICK = sa.update(ticks).values(at=sa.func.max(ticks.c.at, sa.bindparam("latest", type_=sa.BigInteger)))
+
 
 @dataclass(frozen=True, slots=True)
 class SqliteOptions:
@@ -143,6 +145,7 @@ class SqliteBackend:
         self.version: tuple[int, ...] = ()
         self._wall = wall
         self._latest = 0
+        self._looked = time.monotonic_ns() // 1000
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._connection: sa.Connection | None = None
@@ -152,8 +155,14 @@ class SqliteBackend:
         self._ended: Callable[[], object] = bool
 
     def clock(self, now: int | None) -> int | None:
-        """The time given, or the wall clock, which here never goes backwards."""
-        time_ = max(self._wall(), self._latest) if now is None else now
+        """The time given, or the wall clock, which here never goes backwards.
+
+        When it was set back, time goes on at half its speed until the wall clock is level again: if it stood
+        still, no lease would end and no retry would be due.
+        """
+        passed = time.monotonic_ns() // 1000 - self._looked
+        self._looked += passed
+        time_ = max(self._wall(), self._latest + passed // 2) if now is None else now
         self._latest = max(self._latest, time_)
         return time_
 
@@ -246,8 +255,12 @@ class SqliteBackend:
         while True:
             try:
                 with self._connection.begin():
+                    before = self._changes()
                     for call in batch:
                         self._one(self._connection, call, alone=len(batch) == 1)
+                    if self._changes() != before:
+                        # What was stored at a time that the wall clock may be set back behind, is never "later".
+                        self._connection.execute(_TICK, {"latest": self._latest})
             except Exception as error:
                 told = translate(error, self.dialect, self.where)
                 if not isinstance(told, AgainError):
@@ -261,6 +274,12 @@ class SqliteBackend:
                 time.sleep(wait(attempt))
             else:
                 return
+
+    def _changes(self) -> int:
+        assert self._connection is not None
+        raw: Any = self._connection.connection.dbapi_connection
+        changes: int = raw.total_changes
+        return changes
 
     def _one(self, connection: sa.Connection, call: Call, *, alone: bool) -> None:
         """One call; its failure rolls back its own work alone."""
