@@ -26,8 +26,10 @@ def test_two_workers_share(tmp_path: Path, url: Url) -> None:
     """Two workers on one PostgreSQL: each notification exactly once, and both take part."""
     with site(tmp_path, url("postgresql"), "delay:seconds=0.1", ways=("telegram-assume_sent",)) as place:
         count = 160
-        place.send(count)
         workers = [place.worker(), place.worker()]
+        for worker in workers:
+            worker.said("channels:")
+        place.send(count)
         both = {worker.popen.pid for worker in workers}
         eventually(lambda: _owners(place) == both, "both at work")
         assert place.ledger.wait_for(lambda entries: len(entries) >= count, 60)

@@ -30,8 +30,8 @@ class SkewedClock(SystemClock):
         return super().now() + self._by
 
 
-def _slow(url: str) -> dict[str, object]:
-    slow = {name: channel(name, "delay:0.3") for name in ("assume_sent", "resend")}
+def _slow(url: str, call: str = "delay:0.3") -> dict[str, object]:
+    slow = {name: channel(name, call) for name in ("assume_sent", "resend")}
     slow["guarded"] = channel("assume_sent", "delay:0.01")
     return {**settings(url), "channels": slow}
 
@@ -57,7 +57,7 @@ def _blocker(blocked: threading.Event) -> object:
 
 async def test_blocked_loop_alone(url: Url) -> None:
     """A guard that blocks the loop for two leases: the worker does not take its own running calls for lost."""
-    config = _slow("sqlite://")
+    config = _slow("sqlite://", "delay:3")  # longer than the loop stands still
     blocked = threading.Event()
     failed: list[str] = []
 
