@@ -18,7 +18,9 @@ def _settled(place: Site, count: int) -> bool:
 def _owners(place: Site) -> set[int]:
     """Process ids of the workers that hold rows right now: an owner's token begins with it."""
     with psycopg.connect(place.url.replace("+asyncpg", ""), autocommit=True) as connection:
-        found = connection.execute("SELECT DISTINCT split_part(owner, '-', 1) FROM dispatch WHERE leased")
+        found = connection.execute(
+            "SELECT DISTINCT split_part(owner, '-', 1) FROM ringonce_dispatch WHERE leased"
+        )
         return {int(pid) for (pid,) in found}
 
 
