@@ -9,6 +9,9 @@ import pytest
 from tests.crash.conftest import Url
 from tests.crash.harness import CONCURRENCY, Site, eventually, site
 
+# Each starts a dozen programs; on a busy machine that takes its time.
+pytestmark = pytest.mark.timeout(300)
+
 
 def _settled(place: Site, count: int) -> bool:
     report = place.ring("report", "--json")
