@@ -9,6 +9,9 @@ import pytest
 from tests.crash.conftest import Url
 from tests.crash.harness import CONCURRENCY, Site, eventually, site
 
+# Each starts a dozen programs; on a busy machine that takes its time.
+pytestmark = pytest.mark.timeout(300)
+
 
 def _settled(place: Site, count: int) -> bool:
     report = place.ring("report", "--json")
@@ -18,7 +21,9 @@ def _settled(place: Site, count: int) -> bool:
 def _owners(place: Site) -> set[int]:
     """Process ids of the workers that hold rows right now: an owner's token begins with it."""
     with psycopg.connect(place.url.replace("+asyncpg", ""), autocommit=True) as connection:
-        found = connection.execute("SELECT DISTINCT split_part(owner, '-', 1) FROM dispatch WHERE leased")
+        found = connection.execute(
+            "SELECT DISTINCT split_part(owner, '-', 1) FROM ringonce_dispatch WHERE leased"
+        )
         return {int(pid) for (pid,) in found}
 
 
@@ -26,8 +31,10 @@ def test_two_workers_share(tmp_path: Path, url: Url) -> None:
     """Two workers on one PostgreSQL: each notification exactly once, and both take part."""
     with site(tmp_path, url("postgresql"), "delay:seconds=0.1", ways=("telegram-assume_sent",)) as place:
         count = 160
-        place.send(count)
         workers = [place.worker(), place.worker()]
+        for worker in workers:
+            worker.said("channels:")
+        place.send(count)
         both = {worker.popen.pid for worker in workers}
         eventually(lambda: _owners(place) == both, "both at work")
         assert place.ledger.wait_for(lambda entries: len(entries) >= count, 60)
