@@ -21,7 +21,7 @@ from ringonce.engine.channels import Channels, Entry
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.probe import Probe, probe
-from ringonce.engine.views import channel_view
+from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
 from ringonce.model.notification import Content
@@ -240,7 +240,7 @@ class Ringonce:
         entry = self.engine.channels.get(name)
         lanes = {lane.lane: lane for lane in await self.store.lanes()}
         return explain(
-            life,
+            replace(life, row=replace(life.row, recipient=recipient_of(life.row))),
             await self.store.now(),
             policy=None if entry is None else entry.channel.policy,
             lane=lanes.get(name),
@@ -415,7 +415,7 @@ def _network(config: Config) -> NetworkOptions:
 def _provider(channel: Channel, file: Path | None) -> Provider:
     """The channel's provider; an error of its options names the key's whole path."""
     try:
-        return registry.build(channel.provider, channel.settings)
+        return registry.build(channel.provider, channel.settings, None if file is None else file.parent)
     except ConfigError as error:
         key, mend = error.field or "provider", error.mend
         if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):

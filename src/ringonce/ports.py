@@ -124,6 +124,10 @@ class Entropy(Protocol):
         """An owner id, fresh for each process start."""
         ...
 
+    def random_bytes(self, count: int) -> bytes:
+        """Random bytes that are fit for keys."""
+        ...
+
 
 class Wire(Protocol):
     """Carries requests. Every one gets exactly one answer, in any order, in batches, on the event loop."""

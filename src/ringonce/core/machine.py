@@ -60,14 +60,9 @@ NEW: Final = State(Status.PENDING)
 """What Enqueued steps: a notification that does not exist yet."""
 LOOKUP_AFTER: Final = 60 * SECOND
 AUTH_PROBE_AFTER: Final = 5 * MINUTE
-OTHERS_GO_ON: Final = frozenset({"address", "endpoint"})  # a receiver's own credential
+OTHERS_GO_ON: Final = frozenset({"address", "endpoint", "platform"})  # not (all of) the channel's own
 RE_ADDRESSES: Final = 2
 """How often one revision follows an address to its new form before the answer counts as a refusal."""
-
-
-def new() -> State:
-    """The state of a notification that is about to be created."""
-    return State(Status.PENDING)
 
 
 def step(state: State, event: TransitionEvent, now: int, jitter: float, policy: Policy) -> Step:
@@ -201,6 +196,8 @@ def _refused(
             told = (*notes, Note("code_error", {"code": error.code, "text": error.text}))
             return _end(g, spent, error, effects, told)
         case OutcomeClass.AUTH:
+            if begun and tally.heals(g.last_error, outcome):  # at once, with a fresh credential
+                return _wait(g, now, error, effects, notes)
             alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
             if policy.on_auth is OnAuth.FAIL:
                 return _end(g, spent, error, (*effects, alert), notes)
@@ -270,7 +267,7 @@ def _answered(s: State, e: Answered, now: int, jitter: float, policy: Policy) ->
         return _sent(s, s.attempts + e.begun, e.attempt, outcome.message_id, s.unknown)
     if e.begun and not tally.is_verdict(outcome):
         return _doubt(s, e.attempt, outcome, now, jitter, policy)
-    counted = e.begun and tally.counts(outcome, policy)
+    counted = e.begun and tally.counts(outcome, policy, s.last_error)
     g = tally.ground(s, s.attempts + counted, s.revision, s.spent, s.unknown)
     made = _refused(g, outcome, now, jitter, policy, begun=e.begun)
     if not tally.same(s, made.state):
