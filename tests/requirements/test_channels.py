@@ -131,7 +131,7 @@ async def test_A12_c_the_configuration_of_a_channel_is_shown(start: Start) -> No
         ("503", "NTF_PROVIDER_TRANSIENT", "503"),
         ("429:retry_after=7200", "NTF_PROVIDER_RATE_LIMITED", "429"),
         ("accept_then_hang", "NTF_PROVIDER_TRANSIENT", "read_timeout"),
-        ("reset", "NTF_PROVIDER_TRANSIENT", "reset"),
+        ("reset", "NTF_PROVIDER_TRANSIENT", "reset_before_status"),
         ("410", "NTF_PROVIDER_INVALID_RECIPIENT", "410"),
     ],
 )

@@ -31,6 +31,11 @@ def microseconds(view: dict[str, object], name: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1_000_000)
 
 
+async def held(system: System) -> bool:
+    """Somebody holds it."""
+    return await holder(system) is not None
+
+
 async def holder(system: System) -> tuple[str, int] | None:
     """Who holds the lease of the retry loop, and the number of the term."""
     query = sa.select(leases.c.holder, leases.c.term).where(leases.c.name == RETRY_LEASE)
@@ -83,18 +88,19 @@ async def test_A02_a_only_the_owner_of_the_lock_releases_due_retries(start: Star
     """While another one holds `notifications:retry-worker` a due row stays; when its time is over the row is taken."""
     system = await start(sand={"provider": "sandbox", "script": ["transient", "ok"], "backoff": HOURS})
     id_ = await system.accept("sand")
-    async with system.working(system.ring):
-        await system.called(id_)
-        found = await holder(system)
-    assert found is not None
-    mine, term = found
-    assert await holder(system) != found, "a worker that stops gives the lease up"
     other = await started(system.config)
     try:
-        assert await other.store.take_lease(RETRY_LEASE, "somebody else", 60_000_000) is None
-        await system.pass_time(3600)
-        taken = await other.store.take_lease(RETRY_LEASE, "somebody else", 60_000_000)
+        async with system.working(system.ring):
+            await system.called(id_)
+            await system.until(lambda: held(system))
+            assert await other.store.take_lease(RETRY_LEASE, "somebody else", 60_000_000) is None
+            found = await holder(system)
+        assert found is not None
+        mine, term = found
+        # A worker that stops gives the lease up, so that the next one need not wait.
+        taken = await other.store.take_lease(RETRY_LEASE, "somebody else", 86_400_000_000)
         assert taken == term + 1
+        await system.pass_time(3600)
         async with system.working(system.ring):
             witness = await system.accept("sand", send_at=None)
             await system.called(witness)
