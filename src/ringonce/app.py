@@ -20,13 +20,14 @@ from ringonce.core.explain import explain
 from ringonce.engine.channels import Channels, Entry
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
+from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
 from ringonce.engine.views import channel_view
 from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
 from ringonce.model.notification import Content
 from ringonce.model.transition import Verdict
-from ringonce.ports import Invalidation, Query
+from ringonce.ports import Query
 from ringonce.store import StoreOptions, make_store, migrate
 from ringonce.telemetry import Telemetry
 from ringonce.wire import Network, NetworkOptions
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from uuid import UUID
 
-    from ringonce.model.notification import Address
     from ringonce.model.policy import Channel
     from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
     from ringonce.provider import Provider
@@ -49,7 +49,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce:
+class Ringonce(People):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -196,33 +196,6 @@ class Ringonce:
             raise InputError(f"must be one of {', '.join(Verdict)}", field="verdict") from None
         return await self.engine.resolve(id_, decided, by=by, tenant=tenant)
 
-    # --- addresses ---
-
-    async def register(self, recipient: str, channel: str, address: object, *, tenant: str = "") -> Address:
-        """Register where a recipient is reached. Raises InputError for a wrong address or channel."""
-        return await self.engine.register(recipient, channel, address, tenant=tenant)
-
-    async def addresses(
-        self, recipient: str, channel: str | None = None, *, tenant: str = "", invalidated: bool = False
-    ) -> list[Address]:
-        """The addresses of a recipient; with ``invalidated`` the dropped ones too."""
-        return await self.store.addresses(tenant, recipient, channel, all_=invalidated)
-
-    async def invalidate(
-        self, recipient: str, channel: str, address: object, *, tenant: str = "", reason: str = "by a person"
-    ) -> int:
-        """Drop an address (the number of addresses that were dropped). Raises InputError, NotFoundError."""
-        entry = self._entry(channel)
-        value = entry.provider.address(address)
-        found = [
-            item for item in await self.store.addresses(tenant, recipient, channel) if item.value == value
-        ]
-        if not found:
-            raise NotFoundError(f"{recipient} has no such address on {channel}", field="address")
-        return await self.store.invalidate(
-            [Invalidation(item.id, item.value, reason) for item in found], tenant=tenant
-        )
-
     # --- reading ---
 
     async def get(self, id_: UUID, *, tenant: str | None = None) -> Life:
@@ -349,13 +322,6 @@ class Ringonce:
 
     def _fresh_wire(self) -> Wire:
         return self._wire or Network(_network(self.config))
-
-    def _entry(self, channel: str) -> Entry:
-        entry = self.engine.channels.get(channel)
-        if entry is None:
-            known = ", ".join(self.engine.channels.all()) or "none"
-            raise NotFoundError(f"no channel {channel!r}", field="channel", mend=f"configured: {known}")
-        return entry
 
     def _override(self, channel: Channel, changes: Mapping[str, object]) -> Channel:
         """Changes from the store; one that the file contradicts by now is told of and left out."""

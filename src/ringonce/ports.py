@@ -15,6 +15,7 @@ from ringonce.model.records import (
     Brief,
     Change,
     Claimed,
+    Copy,
     Due,
     Invalidation,
     LanePause,
@@ -26,6 +27,7 @@ from ringonce.model.records import (
     NewEvent,
     NewNotification,
     OutboxRow,
+    Person,
     Plan,
     Query,
     RecipientFacts,
@@ -66,6 +68,7 @@ __all__ = [
     "Change",
     "Claimed",
     "Clock",
+    "Copy",
     "Due",
     "Entropy",
     "Invalidation",
@@ -78,6 +81,7 @@ __all__ = [
     "NewEvent",
     "NewNotification",
     "OutboxRow",
+    "Person",
     "Plan",
     "Query",
     "RecipientFacts",
@@ -208,6 +212,57 @@ class Store(Protocol):
         self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None
     ) -> int:
         """Drop addresses that were registered before the proof; how many were dropped."""
+        ...
+
+    # recipients
+    async def person(self, tenant: str, recipient: str) -> Person | None:
+        """The record of a recipient; None: there is none."""
+        ...
+
+    async def put_person(
+        self, tenant: str, recipient: str, changes: Mapping[str, str | None], *, now: int | None = None
+    ) -> Person:
+        """Make or change the record: ``locale`` and ``timezone``, where named."""
+        ...
+
+    async def erase(
+        self, tenant: str, recipient: str, decide: Decide, *, by: str = "", now: int | None = None
+    ) -> int:
+        """Forget a person: record, addresses, inbox, and what their notifications say; how many those were."""
+        ...
+
+    # in-app copies
+    async def copies(
+        self,
+        tenant: str,
+        recipient: str,
+        *,
+        before: int | None = None,
+        after: int | None = None,
+        unread: bool = False,
+        limit: int = 50,
+    ) -> list[Copy]:
+        """Copies before a number, newest first; or after one, oldest first: after the last, none is missed."""
+        ...
+
+    async def unread(self, tenant: str, recipient: str) -> int:
+        """How many copies are unread."""
+        ...
+
+    async def heads(self, owners: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The number of the latest copy of each (tenant, recipient); 0: there was none."""
+        ...
+
+    async def unread_ids(
+        self,
+        tenant: str,
+        recipient: str,
+        *,
+        ids: Sequence[UUID] | None = None,
+        up_to: UUID | int | None = None,
+        limit: int = 500,
+    ) -> list[UUID]:
+        """Unread copies: the named ones, those up to a copy or a time (both included), or all."""
         ...
 
     # dispatch

@@ -105,6 +105,7 @@ class Notification(BaseModel):
     revision: int
     assumed: bool
     maybe_sent: bool
+    read_at: str | None
     created_at: str
     expires_at: str | None
 

@@ -132,6 +132,8 @@ def _note(entry: TimelineEntry) -> str:
             return f"the provider reports attempt {detail.get('attempt')} as {detail.get('kind')}"
         case "read":
             return "read by the recipient"
+        case "erased":
+            return f"the person was erased by {detail.get('by')}: their data are gone, this line stays"
         case "code_error":
             return f"a code error: what we sent can not be accepted ({detail.get('code')})"
         case _:

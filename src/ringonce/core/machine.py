@@ -69,11 +69,6 @@ RE_ADDRESSES: Final = 2
 """How often one revision follows an address to its new form before the answer counts as a refusal."""
 
 
-def new() -> State:
-    """The state of a notification that is about to be created."""
-    return State(Status.PENDING)
-
-
 def step(state: State, event: TransitionEvent, now: int, jitter: float, policy: Policy) -> Step:
     """What follows from ``event``.
 
@@ -104,7 +99,7 @@ def exhausted(state: State, policy: Policy) -> bool:
 def _sent(
     s: State,
     attempts: int,
-    rests_on: int,
+    rests_on: int | None,
     message_id: str | None,
     unknown: tuple[int, ...],
     *,
@@ -254,13 +249,13 @@ def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) 
         raise IllegalTransition("a notification is enqueued once", mend=_BUG)
     new = State(Status.PENDING, 0, next_attempt_at=e.due_at, expires_at=e.expires_at)
     if e.cancelled:
-        return tally.ended(
-            new, Status.CANCELLED, Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
-        )
+        return tally.ended(new, Status.CANCELLED, tally.WITHDRAWN)
     if e.suppressed_by is not None:
         return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
     if e.expires_at is not None and e.expires_at <= now:
         return tally.ended(new, Status.EXPIRED, Note("expired", {"reason": "expires_at"}))
+    if e.stored and e.due_at <= now:
+        return _sent(new, 0, None, None, ())
     state = State(Status.PENDING, 1, next_attempt_at=e.due_at, expires_at=e.expires_at)
     return Step(state, (Send(e.due_at, armed=True),))
 

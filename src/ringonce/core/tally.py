@@ -26,6 +26,7 @@ LOST: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, ambiguous=True, text="the worker was lost after the call began"
 )
 ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
+WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
 REPORTED: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, text="the provider reports that it was not delivered"
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ringonce.core.journal import body_hash, canonical, event_key
 from ringonce.engine.contract import decode, encode_event, load
 from ringonce.engine.expand import Planning
+from ringonce.engine.inbox import Inbox
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
 from ringonce.model.policy import SECOND
@@ -48,6 +49,14 @@ class Engine:
     guards: dict[str, Guard] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     _listeners: list[Callable[[], None]] = field(default_factory=list)
+    _inbox: Inbox | None = None
+
+    @property
+    def inbox(self) -> Inbox:
+        """What people do with their in-app copies."""
+        if self._inbox is None:
+            self._inbox = Inbox(self)
+        return self._inbox
 
     @property
     def decide(self) -> Decider:
@@ -140,6 +149,11 @@ class Engine:
 
     async def register(self, recipient: str, channel: str, address: object, *, tenant: str = "") -> Address:
         """Register an address. Raises InputError for an unknown channel or a wrong form."""
+        value = self.address(recipient, channel, address)
+        return await self.store.register(tenant, recipient, channel, value)
+
+    def address(self, recipient: str, channel: str, address: object) -> str:
+        """An address of a recipient in its canonical form. Raises InputError."""
         entry = self.channels.get(channel)
         if entry is None:
             raise InputError(
@@ -148,9 +162,11 @@ class Engine:
                 mend=f"configured: {', '.join(self.channels.all()) or 'none'}",
                 code="unknown_channel",
             )
+        if entry.provider.stored:
+            raise InputError(f"{channel} needs no address: the recipient is it", field="channel")
         if not recipient or len(recipient) > 256:  # noqa: PLR2004 - the limit of the structure's recipients
             raise InputError("1 to 256 characters", field="recipient")
-        return await self.store.register(tenant, recipient, channel, entry.provider.address(address))
+        return entry.provider.address(address)
 
     # --- wake-ups ---
 

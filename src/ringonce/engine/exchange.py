@@ -26,6 +26,8 @@ NO_CALL_LEFT = Outcome(
     rule="max_attempts was lowered",
 )
 
+STORED = Outcome(OutcomeClass.ACCEPTED, rule="stored")
+
 
 def build(entry: Entry, claimed: Claimed, now: int) -> Request | Outcome:
     """The request, or the outcome when there is nothing that could be sent."""

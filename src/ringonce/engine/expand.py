@@ -43,7 +43,8 @@ class Planning:
     ) -> Plan:
         """Plan a chunk."""
         channels = {name: entry.channel for name, entry in self._channels.all().items()}
-        rules = outline(event, recipients, channels, now, cancelled=cancelled)
+        stored = self._channels.stored()
+        rules = outline(event, recipients, channels, now, cancelled=cancelled, stored=stored)
         # Nobody asked for a certain channel and none fits: that too must be visible afterwards.
         unreachable = [
             Planned(one.recipient, "", "", None, "", Enqueued(now, suppressed_by=NO_ADDRESS))

@@ -101,6 +101,7 @@ def row_view(row: Row) -> View:
         "revision": state.revision,
         "assumed": state.assumed,
         "maybe_sent": state.maybe_sent,
+        "read_at": stamp(row.read_at),
         "created_at": stamp(row.created_at),
         "expires_at": stamp(state.expires_at),
     }

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The notification is created: due at ``due_at``, or kept from being sent by the rule ``suppressed_by``."""
+    """The notification is created: due at ``due_at``, or kept from being sent by the rule ``suppressed_by``.
+
+    ``stored``: writing it down is all that its channel does, so it is sent as soon as it is due.
+    """
 
     due_at: int
     suppressed_by: str | None = None
     expires_at: int | None = None
     cancelled: bool = False
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
