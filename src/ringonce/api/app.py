@@ -1,12 +1,13 @@
 """Puts the routes together."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from ringonce.api import notifications, operations, problems, schemas
-from ringonce.api.access import Access
+from ringonce.api import failures, inbox, notifications, operations, problems, recipients, schemas
+from ringonce.api.access import Access, TenantKey
 from ringonce.api.body import BodyLimit
 from ringonce.api.facade import Facade
 
@@ -17,29 +18,39 @@ OTHER_BODIES = 65_536
 
 
 def create_app(
-    facade: Facade, *, key: str | None = None, max_payload: int = 262_144, version: str = "0"
+    facade: Facade,
+    *,
+    key: str | None = None,
+    keys: Sequence[TenantKey] = (),
+    max_payload: int = 262_144,
+    heartbeat: float = 15.0,
+    version: str = "0",
 ) -> FastAPI:
     """The ASGI application.
 
     Args:
         facade: what stands behind it.
-        key: what callers must present; None: only programs of this machine are served.
+        key: what callers must present. Without it and ``keys`` only programs of this machine are served.
+        keys: keys that see one tenant only.
         max_payload: the largest event, in bytes.
+        heartbeat: seconds of silence after which a stream says that it is still there.
         version: shown in ``/openapi.json``.
     """
     # No pages for /docs and /redoc: they would load scripts from foreign hosts.
     app = FastAPI(title="ringonce", version=version, docs_url=None, redoc_url=None)
     app.state.facade = facade
     app.state.max_payload = max_payload
-    app.include_router(notifications.router)
-    app.include_router(operations.router)
+    app.state.heartbeat = heartbeat
+    app.state.streams = set()
+    for part in (notifications, failures, recipients, inbox, operations):
+        app.include_router(part.router)
     app.add_middleware(
         BodyLimit,
         limits={"/v1/notifications": max_payload, "/v1/notifications/batch": BATCH_TIMES * max_payload},
         other=OTHER_BODIES,
     )
     # Added last, it is asked first.
-    app.add_middleware(Access, key=key)
+    app.add_middleware(Access, key=key, keys=keys)
     problems.install(app)
 
     def openapi() -> dict[str, Any]:

@@ -38,6 +38,7 @@ STATUS_OF: tuple[tuple[type[RingonceError], int], ...] = (
 
 CODE_OF_STATUS = {
     400: "bad_request",
+    403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
     413: "payload_too_large",

@@ -59,6 +59,12 @@ class Stream:
         self.owner = owner
         self.cursor = after
         self.news = asyncio.Event()
+        self.ended = False
+
+    def end(self) -> None:
+        """No more is asked for: ``next`` returns at once."""
+        self.ended = True
+        self.news.set()
 
     async def __aenter__(self) -> Self:
         """Begin; from now on nothing is missed."""
@@ -79,8 +85,8 @@ class Stream:
         return copies
 
     async def __aiter__(self) -> AsyncIterator[Copy]:
-        """Without end."""
-        while True:
+        """Until ``end`` is called."""
+        while not self.ended:
             for copy in await self.next(POLL * 60):
                 yield copy
 

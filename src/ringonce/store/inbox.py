@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ringonce.ports import Copy
 from ringonce.store.rows import CONTENT, make_content
-from ringonce.store.schema import contents, events, inbox, inboxes, notifications
+from ringonce.store.schema import UNREAD, contents, events, inbox, inboxes, notifications
 from ringonce.store.values import clean, digest
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Inboxes:
         )
         self._newest = copies.where(_i.seq < before).order_by(_i.seq.desc())
         self._later = copies.where(_i.seq > after).order_by(_i.seq)
-        self._unread = sa.select(sa.func.count()).select_from(inbox).where(key, _i.unread)
-        ids = sa.select(_i.notification_id).where(key, _i.unread).order_by(_i.seq).limit(limit)
+        self._unread = sa.select(sa.func.count()).select_from(inbox).where(key, UNREAD)
+        ids = sa.select(_i.notification_id).where(key, UNREAD).order_by(_i.seq).limit(limit)
         self._up_to = ids.where(_i.seq < before)
         self._named = ids.where(among(_i.notification_id, "ids"))
         self._older = ids.where(
@@ -133,7 +133,7 @@ class Inboxes:
         statement = self._newest if after is None else self._later
         bound = {"b_key": inbox_key(tenant, recipient), "b_limit": limit}
         bound |= {"b_before": 2**62 if before is None else before} if after is None else {"b_after": after}
-        found = connection.execute(statement.where(_i.unread) if unread else statement, bound)
+        found = connection.execute(statement.where(UNREAD) if unread else statement, bound)
         return [_copy(values) for values in found]
 
     def unread(self, connection: sa.Connection, tenant: str, recipient: str) -> int:

@@ -327,6 +327,7 @@ HOLD = dispatch.c.purpose == sa.literal_column("'hold'")
 LEASED = dispatch.c.leased == sa.true()
 FREE = sa.not_(dispatch.c.leased)
 ARMED = dispatch.c.armed == sa.true()
+UNREAD = inbox.c.unread == sa.true()
 UNARMED = sa.not_(dispatch.c.armed)
 
 
@@ -358,7 +359,7 @@ _index("dispatch_expiry", dispatch.c.expires_at, where=sa.and_(dispatch.c.expire
 _index("dispatch_age", dispatch.c.lane, dispatch.c.created_at, where=FREE)
 _index("dispatch_collapse", dispatch.c.collapse_key, where=dispatch.c.collapse_key.is_not(None))
 _index("inbox_notification", inbox.c.notification_id, unique=True)
-_index("inbox_unread", inbox.c.key, inbox.c.seq, where=inbox.c.unread)
+_index("inbox_unread", inbox.c.key, inbox.c.seq, where=UNREAD)
 _index("timeline_notification", timeline.c.notification_id, timeline.c.id)
 _index("outbox_event", outbox.c.event_key, unique=True)
 
