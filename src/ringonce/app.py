@@ -22,14 +22,16 @@ from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
-from ringonce.engine.views import channel_view
+from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
 from ringonce.model.notification import Content
+from ringonce.model.records import Reader
 from ringonce.model.transition import Verdict
 from ringonce.ports import Query
-from ringonce.store import StoreOptions, make_store, migrate
+from ringonce.store import StoreOptions, enqueue_on, enqueue_on_async, make_store, migrate
 from ringonce.telemetry import Telemetry
+from ringonce.templates import Library
 from ringonce.wire import Network, NetworkOptions
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class Ringonce(People):
             telemetry=self.telemetry,
             channels=Channels(entries(self.config), self._override),
             guards=self._guards,
+            templates=templates(self.config, self.telemetry.alert),
             settings=Settings(
                 cycle=self.config.retry.cycle,
                 grace=self.config.worker.grace / MICROSECONDS,
@@ -150,9 +153,7 @@ class Ringonce(People):
             PayloadTooLarge: it is larger than ``limits.max_payload``.
             ConflictError: the event id is known with another body.
         """
-        if body is not None and fields:
-            raise InputError("give one structure or keywords, not both")
-        accepted = (await self.engine.accept([fields if body is None else body], tenant=caller))[0]
+        accepted = (await self.engine.accept([_one(body, fields)], tenant=caller))[0]
         if accepted.conflict:
             raise ConflictError(
                 f"event {accepted.event_id} was accepted with another body",
@@ -169,6 +170,50 @@ class Ringonce(People):
         A known event id with another body is no error here: that item says ``conflict``.
         """
         return await self.engine.accept(bodies, tenant=caller)
+
+    def enqueue(
+        self,
+        connection: Any,
+        body: bytes | Mapping[str, object] | None = None,
+        /,
+        *,
+        caller: str | None = None,
+        **fields: object,
+    ) -> Accepted:
+        """Accept one event inside your own transaction: rolled back, it never happened; committed, it is delivered.
+
+        The body is that of ``notify``. One row is written, on your connection and in a savepoint: an error leaves
+        your transaction as it was. A worker expands it within its poll interval, so the answer names no
+        notifications yet (``expanding``). Nothing needs to be open, not even this object.
+
+        Args:
+            connection: of the database that has ringonce's tables: SQLAlchemy (Session, Connection), Django
+                (``connections[alias]`` or the alias), psycopg, sqlite3. Of an asynchronous library:
+                ``enqueue_async``.
+            body: see ``notify``.
+            caller: see ``notify``.
+            **fields: see ``notify``.
+
+        Raises:
+            InputError: the structure is wrong, or the connection: of an unknown kind, or in no transaction.
+            PayloadTooLarge: the structure is larger than ``limits.max_payload``.
+            ConflictError: the event id is known with another body.
+            SchemaError: the connection's database has no tables of ringonce.
+            SqliteBuildError: the file is used by two SQLite libraries in this process, or by an affected one.
+        """
+        return enqueue_on(connection, self.engine.prepare(_one(body, fields), tenant=caller))
+
+    async def enqueue_async(
+        self,
+        connection: Any,
+        body: bytes | Mapping[str, object] | None = None,
+        /,
+        *,
+        caller: str | None = None,
+        **fields: object,
+    ) -> Accepted:
+        """``enqueue`` on an AsyncSession or AsyncConnection of SQLAlchemy, on asyncpg, or on psycopg's async one."""
+        return await enqueue_on_async(connection, self.engine.prepare(_one(body, fields), tenant=caller))
 
     # --- by a person ---
 
@@ -208,19 +253,21 @@ class Ringonce(People):
     async def explain(self, id_: UUID, *, tenant: str | None = None) -> list[str]:
         """One notification's life in words, and what happens next. Raises NotFoundError."""
         life = await self.get(id_, tenant=tenant)
+        # Where an address stands for the recipient, the words do not tell it in full.
+        life = replace(life, row=replace(life.row, recipient=recipient_of(life.row)))
         name = life.row.channel
         self.engine.channels.apply(await self.store.overrides())
         entry = self.engine.channels.get(name)
         lanes = {lane.lane: lane for lane in await self.store.lanes()}
         return explain(
-            life,
+            replace(life, row=replace(life.row, recipient=recipient_of(life.row))),
             await self.store.now(),
             policy=None if entry is None else entry.channel.policy,
             lane=lanes.get(name),
             enabled=entry is None or entry.channel.enabled,
         )
 
-    async def search(self, **terms: Any) -> list[Row]:
+    async def search(self, /, **terms: Any) -> list[Row]:
         """Notifications, newest first; the terms are the fields of ``ports.Query``."""
         return await self.store.search(Query(**terms))
 
@@ -334,6 +381,16 @@ class Ringonce(People):
             return channel
 
 
+def _one(
+    body: bytes | Mapping[str, object] | None, fields: Mapping[str, object]
+) -> bytes | Mapping[str, object]:
+    if body is None:
+        return fields
+    if fields:
+        raise InputError("give one structure or keywords, not both")
+    return body
+
+
 def entries(config: Config) -> dict[str, Entry]:
     """Every channel with its provider. Raises ConfigError that names all that are wrong."""
     built: dict[str, Entry] = {}
@@ -359,6 +416,18 @@ def entries(config: Config) -> dict[str, Entry]:
     return built
 
 
+def templates(config: Config, alert: Callable[[str, str], None]) -> Library:
+    """The folder of templates; nothing is read from it before a template is asked for."""
+    folder = config.file.parent if config.file is not None else Path()
+    return Library(
+        folder / config.templates.path,
+        Reader(locale=config.templates.locale, timezone=config.templates.timezone),
+        config.channels,
+        monotonic=SystemClock().monotonic,
+        alert=alert,
+    )
+
+
 def store_options(config: Config) -> StoreOptions:
     """How the store is opened by this configuration."""
     return StoreOptions(
@@ -381,7 +450,7 @@ def _network(config: Config) -> NetworkOptions:
 def _provider(channel: Channel, file: Path | None) -> Provider:
     """The channel's provider; an error of its options names the key's whole path."""
     try:
-        return registry.build(channel.provider, channel.settings)
+        return registry.build(channel.provider, channel.settings, None if file is None else file.parent)
     except ConfigError as error:
         key, mend = error.field or "provider", error.mend
         if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):

@@ -62,7 +62,7 @@ def test_a_small_one_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
     """Few notifications: every promise is kept, the JSON holds report and verdict, the folder stays explorable."""
     kept = tmp_path / "kept"
     process = start("--json", "--seed", "5", "--keep", str(kept), folder=tmp_path)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=100)
     assert process.returncode == 0, out + err
     told: dict[str, Any] = json.loads(out)
     assert set(told) >= TOTALS
@@ -72,7 +72,9 @@ def test_a_small_one_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert told["calls_under_way_at_the_kill"] > 0
     assert told["duplicates_refused"] > 0
     assert sum(channel["doubts_of_the_kill"] for channel in told["channels"].values()) > 0
-    assert told["failed"].keys() == {"NTF_PROVIDER_INVALID_RECIPIENT", "NTF_PROVIDER_BLOCKED"}
+    # Who blocked the bot may be in doubt instead: the kill or a reset can meet just that call.
+    assert {"NTF_PROVIDER_INVALID_RECIPIENT"} <= told["failed"].keys()
+    assert told["failed"].keys() <= {"NTF_PROVIDER_INVALID_RECIPIENT", "NTF_PROVIDER_BLOCKED"}
     assert len(ports(err)) == 3
     assert not any(map(listening, ports(err)))
     assert workers(kept) == []
@@ -101,7 +103,7 @@ async def test_stopped_in_the_middle(tmp_path: Path, number: signal.Signals) -> 
     finally:
         process.kill()
     assert process.returncode == 130, rest + err
-    assert "Traceback" not in err
+    assert err.splitlines() == [f"stopped; what there was until then is in {kept}"]
     assert len(ports(said)) == 3
     assert not any(map(listening, ports(said)))
     assert workers(kept) == []

@@ -18,22 +18,17 @@ MANY = 60
 
 
 @pytest.fixture(params=["asyncpg", "psycopg"])
-async def two(
-    request: pytest.FixtureRequest, pg_server: Database, pg_template: Database
-) -> AsyncIterator[tuple[World, World]]:
+async def two(request: pytest.FixtureRequest, pg_empty: Database) -> AsyncIterator[tuple[World, World]]:
     """Two stores on one database, as two processes have them."""
-    with fresh_database(pg_server, pg_template.name) as database:
-        stores = [
-            open_store(database.url(request.param), decode=decode, outbox_kinds=KINDS, pool_size=8)
-            for _ in "ab"
-        ]
-        for store in stores:
-            await store.open()
-        first, second = (World(store) for store in stores)
-        second.ids = first.ids
-        yield first, second
-        for store in stores:
-            await store.close()
+    url = pg_empty.url(request.param)
+    stores = [open_store(url, decode=decode, outbox_kinds=KINDS, pool_size=8) for _ in "ab"]
+    for store in stores:
+        await store.open()
+    first, second = (World(store) for store in stores)
+    second.ids = first.ids
+    yield first, second
+    for store in stores:
+        await store.close()
 
 
 async def fill(world: World, count: int = MANY) -> None:

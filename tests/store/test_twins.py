@@ -86,12 +86,12 @@ CODE: list[tuple[str, Callable[..., Any], Rule]] = [
     ),
     (
         "ringonce.store.settle._told_before",
-        lambda change, known: False,
+        lambda *_: False,
         settle.test_settle_again_after_a_lost_reply,
     ),
     (
         "ringonce.store.claims.shares",
-        lambda limit, waiting, turn: [limit, 0, 0],
+        lambda limit, *_: [limit, 0, 0],
         claims.test_claim_takes_the_most_urgent_first,
     ),
 ]

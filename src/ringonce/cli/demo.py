@@ -34,7 +34,8 @@ BATCH = 50
 LOOK = 0.2
 """Seconds between two looks at the database."""
 PATIENCE = 120.0
-"""Seconds that a worker may take; on two cores it needs a tenth of it for a thousand notifications."""
+PATIENCE_EACH = 0.05
+"""Seconds that a worker may take, and more for each notification: ten times what two cores need."""
 
 
 def register(app: App) -> None:
@@ -60,6 +61,7 @@ def demo(
         keep: The folder for configuration, database and ledgers; default: a new temporary one, which is printed.
         json: Print only the report, with the verdict, as JSON.
     """
+    began = time.monotonic()
     from ringonce.cli.demo_view import Lines, Screen
 
     if not FEWEST <= notifications <= MOST:
@@ -72,8 +74,12 @@ def demo(
         view: View = Lines(note)
     else:
         view = Screen() if sys.stdout.isatty() else Lines(_at_once)
-    with _interruptible():
-        outcome = asyncio.run(_play(notifications, seed, folder, view))
+    try:
+        with _interruptible():
+            outcome = asyncio.run(_play(notifications, seed, folder, view, began))
+    except KeyboardInterrupt:
+        note(f"stopped; what there was until then is in {folder}")
+        raise
     if json:
         show_json(outcome.json())
     else:
@@ -191,12 +197,11 @@ class Killer:
                 self.killed.set()
 
 
-async def _play(notifications: int, seed: int, folder: Path, view: View) -> Outcome:
+async def _play(notifications: int, seed: int, folder: Path, view: View, began: float) -> Outcome:
     from ringonce.app import Ringonce
     from ringonce.config import load
     from ringonce.vendors.scenario import Scenario
 
-    began = time.monotonic()
     with Scenario(notifications, seed, folder) as scenario:
         config = folder / "ringonce.toml"
         config.write_text(scenario.config(folder / "ringonce.db"), encoding="utf-8")
@@ -233,10 +238,9 @@ class _Play:
                 progress.events += not accepted.duplicate
                 progress.handed += 0 if accepted.duplicate else len(accepted.notifications)
             await self._look()
-        again = len(self._scenario.repeated)
         self._view.step(
-            f"accepted {progress.handed:,} notifications "
-            f"({progress.events:,} events; {again} given twice, {progress.refused} refused)"
+            f"accepted {progress.handed:,} notifications of {progress.events:,} events; "
+            f"{progress.refused} repeats refused"
         )
 
     async def kill(self, after: int) -> int:
@@ -320,12 +324,13 @@ class _Play:
     async def _until_ended(self, worker: subprocess.Popen[bytes]) -> None:
         """Show the numbers until the process is gone."""
         ended = asyncio.ensure_future(asyncio.to_thread(_wait, worker))
-        deadline = time.monotonic() + PATIENCE
+        patience = PATIENCE + PATIENCE_EACH * self._scenario.notifications
+        deadline = time.monotonic() + patience
         while not ended.done():
             await self._look()
             await asyncio.wait({ended}, timeout=LOOK)
             if time.monotonic() > deadline:
-                raise self._unexpected(f"the worker has not ended after {PATIENCE:.0f} s")
+                raise self._unexpected(f"the worker has not ended after {patience:.0f} s")
         await self._look()
 
     async def _look(self) -> None:

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 WIDTH = 80
 EVERY = 2.0
 """Seconds between two plain lines of numbers."""
-COLOURS = {"✓": "green", "✗": "red", "·": "blue"}
+COLOURS = {"✓": "green", "✗": "red"}
+FOR_GOOD = ("NTF_PROVIDER_INVALID_RECIPIENT", "NTF_PROVIDER_BLOCKED")
 SAID = {
-    "NTF_PROVIDER_INVALID_RECIPIENT": "recipient unknown",
-    "NTF_PROVIDER_BLOCKED": "blocked by them",
+    FOR_GOOD[0]: "the recipient is unknown",
+    FOR_GOOD[1]: "the recipient blocked us",
     "NTF_PROVIDER_TRANSIENT": "retries used up",
     "NTF_PROVIDER_RATE_LIMITED": "retries used up",
 }
@@ -121,7 +122,7 @@ class Screen:
         self._ways, self._total = scenario.ways, scenario.notifications
         self._console.print(Text(title(scenario, seed), "bold"))
         for way in scenario.ways:
-            line = Text(f"  {way.title:<19}", "cyan")
+            line = Text.assemble((f"  {way.title:<19}", "cyan"))
             line.append("; ".join(way.faults), "default")
             self._console.print(line, no_wrap=True, overflow="ellipsis")
         self._console.print(Text(f"  {low()}", "dim"))
@@ -129,7 +130,7 @@ class Screen:
 
     def step(self, text: str, mark: str = "✓") -> None:
         """Something has happened: it stays above the numbers."""
-        line = Text(f"{mark} ", COLOURS.get(mark, ""))
+        line = Text.assemble((f"{mark} ", COLOURS[mark]))
         line.append(f"{time.monotonic() - self._began:5.1f} s  ", "dim")
         line.append(text, "bold red" if mark == "✗" else "default")
         self._console.print(line)
@@ -149,7 +150,9 @@ class Screen:
         ended = progress.ended if progress.handed >= self._total else 0
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
-            ProgressBar(total=self._total, completed=ended, width=48),
+            ProgressBar(
+                total=self._total, completed=ended, width=44, complete_style="green", finished_style="green"
+            ),
             f"{ended:,} of {self._total:,} have come to their end",
         )
         head = Text(f"\n{'':10}{'ringonce says':^35}    {'the servers received':^27}", "bold cyan")
@@ -204,7 +207,7 @@ def show(console: Console, outcome: Outcome) -> None:
     )
     for check in outcome.judgement.checks:
         mark = "✓" if check.ok else "✗"
-        line = Text(f"{mark} ", COLOURS[mark])
+        line = Text.assemble((f"{mark} ", COLOURS[mark]))
         line.append(check.name, "default" if check.ok else "bold red")
         if check.detail:
             line.append(f": {check.detail}", "dim" if check.ok else "default")
@@ -249,17 +252,17 @@ def _rows(way: Way, count: Count) -> Iterable[tuple[str, int, int, str]]:
     else:
         yield f"called again: {way.repeat}", count.repeats, count.repeats_arrived, "magenta"
     if count.failed:
-        reasons = sorted({SAID.get(code, code) for code in count.codes})
-        yield f"failed: {', '.join(reasons)}", count.failed, count.failed_arrived, "red"
+        reason = "refused for good" if set(count.codes) <= set(FOR_GOOD) else "some after all retries"
+        yield f"failed: {reason}", count.failed, count.failed_arrived, "red"
     if count.others:
-        yield "not at its end, or ended otherwise", count.others, 0, "red"
+        yield "not sent, not failed", count.others, 0, "red"
 
 
 def explore(console: Console, outcome: Outcome) -> None:
     """Commands to go on with, with ids of this run."""
     command = program()
     console.print()
-    console.print(Text("Look for yourself; the folder stays until you delete it:", "bold"))
+    console.print(Text("Look for yourself (the variable stands for --config; the folder stays):", "bold"))
     lines = [(f"export RINGONCE_CONFIG={shlex.quote(str(outcome.config))}", "")]
     lines += [(f"{command} explain {id_}", f"# {why}") for why, id_ in interesting(outcome.notifications)]
     lines += [(f"{command} report --by channel", ""), (f"{command} failures list", "")]

@@ -134,6 +134,10 @@ def _note(entry: TimelineEntry) -> str:
             return "read by the recipient"
         case "erased":
             return f"the person was erased by {detail.get('by')}: their data are gone, this line stays"
+        case "code_error" if detail.get("code") == Code.TEMPLATE_INVALID:
+            return f"its template failed: {detail.get('text')}"
+        case "credential_failed":
+            return f"no credential could be fetched, so no attempt began: {detail.get('text')}"
         case "code_error":
             return f"a code error: what we sent can not be accepted ({detail.get('code')})"
         case _:

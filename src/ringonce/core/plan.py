@@ -24,6 +24,7 @@ class Planned:
     """One notification to create.
 
     ``address`` None: there is none, and ``enqueued`` says so (suppressed); or its channel needs none (stored).
+    ``content_key``: which of the event's texts it gets; the channel's, where no template makes several of it.
     """
 
     recipient: str
@@ -85,9 +86,8 @@ def outline(
                 planned.append(_kept(event, one, way, now, cancelled=cancelled))
                 continue
             reason = UNKNOWN_CHANNEL if way is None else NO_ADDRESS if not addresses else None
-            key = content_key(event, name, one.locale)
             enqueued = Enqueued(max(now, event.send_at or now), reason, event.expires_at, cancelled)
-            planned.extend(Planned(one.id, name, account, a, key, enqueued) for a in addresses or (None,))
+            planned.extend(Planned(one.id, name, account, a, name, enqueued) for a in addresses or (None,))
         if len(planned) == count:
             skipped.append(Skipped(one.id, NO_ADDRESS))
     return Outline(tuple(planned), tuple(skipped))
@@ -99,12 +99,7 @@ def _kept(event: Event, one: RecipientFacts, way: Channel, now: int, *, cancelle
     recipient = one.addresses[0].value if one.direct else one.id
     due = max(now, event.send_at or now)
     enqueued = Enqueued(due, None, event.expires_at, cancelled, stored=way.enabled)
-    return Planned(recipient, way.name, way.account, None, content_key(event, way.name, one.locale), enqueued)
-
-
-def content_key(event: Event, channel: str, locale: str | None) -> str:
-    """Which text it gets: only a template has one for each locale."""
-    return channel if event.template is None else f"{channel}/{(locale or '').lower()}"
+    return Planned(recipient, way.name, way.account, None, way.name, enqueued)
 
 
 def _ways(

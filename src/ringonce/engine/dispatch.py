@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.machine import exhausted
+from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, judge
 from ringonce.model.outcome import Outcome
+from ringonce.model.policy import OnAuth
 from ringonce.model.transition import Answered, Cancel, Expire, Note
 from ringonce.ports import Change
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from ringonce.engine.brake import DropBrake, LaneBrake
     from ringonce.engine.channels import Channels, Entry
+    from ringonce.engine.credentials import Credentials
     from ringonce.engine.guards import Guards
     from ringonce.engine.settle import Settler
     from ringonce.model.exchange import Answer, Request
@@ -42,6 +45,7 @@ class Shared:
     settler: Settler
     channels: Channels
     guards: Guards
+    credentials: Credentials
     drops: DropBrake
     failing: LaneBrake
     clock: Clock
@@ -73,6 +77,7 @@ class Flight:
     number: int
     started_at: int
     started: float
+    credential: str | None = field(default=None, repr=False)
 
 
 class Lane:
@@ -115,16 +120,23 @@ class Lane:
         if entry is None or not entry.channel.enabled:
             await self.give_back()
             return POLL_IDLE
+        if not self._ready and (blocked := self._shared.credentials.blocked(entry)):
+            return min(POLL_IDLE, blocked / 1_000_000)  # nothing is claimed that could not be sent
         free = self._free(entry)
         if free <= 0:
             return POLL_IDLE  # an answer wakes the loop before
         full = await self._claim(entry, free)
+        held = self._shared.credentials.get(entry, self._woken) if self._ready else None
+        if isinstance(held, Missing):
+            if held.outcome is not None:
+                await self._without(entry, held, held.outcome)
+            return POLL_IDLE  # the credential's coming wakes the loop before
         wave = [self._ready.popleft() for _ in range(min(free, len(self._ready)))]
-        if not wave:
+        if not wave or held is None:
             self._poll = min(POLL_IDLE, self._poll * 2)
             return self._poll * (0.5 + self._shared.entropy.jitter())
         self._poll = POLL_BUSY
-        await self._wave(entry, wave)
+        await self._wave(entry, wave, held.credential)
         return 0.0 if self._ready or full else POLL_BUSY * self._shared.entropy.jitter()
 
     async def give_back(self) -> None:
@@ -152,16 +164,45 @@ class Lane:
         self._ready.extend(batch.rows)
         return len(batch.rows) >= wanted
 
-    async def _wave(self, entry: Entry, wave: list[Claimed]) -> None:
+    def _woken(self) -> None:
+        self.wake()
+
+    async def _without(self, entry: Entry, missing: Missing, outcome: Outcome) -> None:
+        """Nothing can be sent for want of a credential: no attempt begins, and the rows wait.
+
+        A failure that may pass delays them. A refusal is told to the first one, which pauses the lane and alerts;
+        under ``on_auth = fail`` it ends each.
+        """
+        rows = list(self._ready)
+        self._ready.clear()
+        told = 0
+        if missing.refused:
+            told = len(rows) if entry.channel.policy.on_auth is OnAuth.FAIL else 1
+            for claimed in rows[:told]:
+                self._settle_unbegun(claimed.row, Answered(_number(claimed.row), outcome, begun=False))
+        leases = {claimed.row.id: _fence(claimed.row) for claimed in rows[told:]}
+        self._undone.update(leases)  # should the release fail, they are given back all the same
+        passed = missing.until - self._shared.credentials.now()
+        await self._shared.store.release(
+            self._shared.owner,
+            list(leases.items()),
+            due_at=None if missing.refused else self._now() + max(0, passed),
+            note=Note("credential_failed", {"code": outcome.code, "text": outcome.text}),
+        )
+        for id_, fence in leases.items():
+            del self._undone[id_]
+            self._forget(id_, fence)
+
+    async def _wave(self, entry: Entry, wave: list[Claimed], credential: str | None) -> None:
         """Send a wave. Whatever goes wrong on the way, each of its rows ends in the air, settled or given back."""
         self._pending = {claimed.row.id: _fence(claimed.row) for claimed in wave}
         try:
-            await self._carry(entry, wave)
+            await self._carry(entry, wave, credential)
         finally:
             self._undone.update(self._pending)
             self._pending = {}
 
-    async def _carry(self, entry: Entry, wave: list[Claimed]) -> None:
+    async def _carry(self, entry: Entry, wave: list[Claimed], credential: str | None) -> None:
         now = self._now()
         await self._guard(wave, now)
         requests: dict[UUID, tuple[Claimed, Request]] = {}
@@ -183,13 +224,13 @@ class Lane:
                 # It was not due when it was accepted, or its channel was off: now it goes into the inbox.
                 self._settle_unbegun(claimed.row, Answered(_number(claimed.row), STORED, begun=False))
                 continue
-            built = build(entry, claimed, now)
+            built = build(entry, claimed, now, self._shared.entropy, credential)
             if isinstance(built, Outcome):
                 self._settle_unbegun(claimed.row, Answered(_number(claimed.row), built, begun=False))
             else:
                 requests[claimed.row.id] = (claimed, built)
         if requests:
-            await self._mark_and_send(entry, requests)
+            await self._mark_and_send(entry, requests, credential)
 
     def _now(self) -> int:
         """The store's time: that of the last claim and what has passed since."""
@@ -211,7 +252,9 @@ class Lane:
             )
             self._forget(claimed.row.id, _fence(claimed.row))
 
-    async def _mark_and_send(self, entry: Entry, requests: Mapping[UUID, tuple[Claimed, Request]]) -> None:
+    async def _mark_and_send(
+        self, entry: Entry, requests: Mapping[UUID, tuple[Claimed, Request]], credential: str | None
+    ) -> None:
         """Begin the attempts durably, then hand the requests over in the same tick."""
         shared = self._shared
         rows = [(c.row.id, _fence(c.row), c.row.state.version) for c, _ in requests.values()]
@@ -226,7 +269,7 @@ class Lane:
             if slow or holding is None or started >= holding.until:
                 continue  # not sure that the lease is still ours when the request goes out
             claimed, request = requests[id_]
-            batch.append((Flight(entry, claimed.row, number, marked.now, started), request))
+            batch.append((Flight(entry, claimed.row, number, marked.now, started, credential), request))
             self._flying.add((id_, _fence(claimed.row)))
             del self._pending[id_]
         for id_, subject in marked.cancelled.items():
@@ -245,6 +288,8 @@ class Lane:
             ended_at = token.started_at + int((now - token.started) * 1_000_000)
             account = f"{entry.channel.name}:{entry.provider.account}"
             outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
+            if outcome.refresh and token.credential is not None:
+                shared.credentials.refused(entry, token.credential)
             change = Change(
                 row.id,
                 Answered(token.number, outcome),

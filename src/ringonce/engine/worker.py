@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ringonce.engine.brake import DropBrake, LaneBrake
+from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
@@ -56,6 +57,7 @@ class Worker:
             settler=self._settler,
             channels=engine.channels,
             guards=Guards(engine.guards, engine.telemetry),
+            credentials=Credentials(engine.wire, engine.entropy, engine.telemetry, engine.clock.now),
             drops=DropBrake(engine.telemetry),
             failing=LaneBrake(engine.telemetry, after=settings.pause_after, pause=settings.pause_for),
             clock=engine.clock,

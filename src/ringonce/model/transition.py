@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class Enqueued:
     """The notification is created: due at ``due_at``, or kept from being sent by the rule ``suppressed_by``.
 
+    ``invalid``: why it has no text (its template failed); it has failed for good before it began.
     ``stored``: writing it down is all that its channel does, so it is sent as soon as it is due.
     """
 
@@ -24,6 +25,7 @@ class Enqueued:
     suppressed_by: str | None = None
     expires_at: int | None = None
     cancelled: bool = False
+    invalid: str | None = None
     stored: bool = False
 
 

@@ -28,7 +28,7 @@ AWAY = ("08", "28", "3D", "53", "57", "58", "25006", "42501")
 UNKNOWN_OBJECT = ("42P01", "42703")
 
 
-class DataRefusedError(StoreError):
+class DataRefusedError(Exception):
     """The database does not take these values: one row's fault, never its neighbours'."""
 
 

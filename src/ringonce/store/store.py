@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Query,
         Row,
     )
+    from ringonce.store.backend import Work
 
 T = TypeVar("T")
 log = logging.getLogger("ringonce.store")
@@ -112,12 +113,21 @@ class SqlStore:
     ) -> list[Accepted]:
         """Store events; ``decide`` cancels older ones of the same collapse key."""
         at = self._clock(now)
-        return await self._run(lambda c: self._intake.accept(c, events, plan, decide, at))
+        return await self._taken(lambda c: self._intake.accept(c, events, plan, decide, at))
 
     async def expand(self, plan: Planner, decide: Decide, *, limit: int = 100, now: int | None = None) -> int:
         """Expand the next chunk of one event that is not at its end."""
         at = self._clock(now)
         return await self._run(lambda c: self._intake.expand(c, plan, decide, limit, at))
+
+    async def _taken(self, work: Work[T]) -> T:
+        """What a caller brought: refused by the database as data, it is told as an error of ours."""
+        try:
+            return await self._run(work)
+        except DataRefusedError as error:
+            raise StoreError(
+                f"{self.backend.where} refuses these data, nothing was stored: {error}"
+            ) from error
 
     # --- addresses --------------------------------------------------------------------------------------------
 
@@ -131,7 +141,7 @@ class SqlStore:
             time_ = self._duties.time(c, at)
             return self._addresses.register(c, tenant, recipient, channel, value, time_)[0]
 
-        return await self._run(work)
+        return await self._taken(work)
 
     async def addresses(
         self, tenant: str, recipient: str, channel: str | None = None, *, all_: bool = False

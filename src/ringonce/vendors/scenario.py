@@ -140,7 +140,7 @@ class Scenario:
             + f'in_doubt = "{way.in_doubt}"\nconcurrency = {CONCURRENCY}\n'
             + f'timeout = "{values["timeout"]}"\nlease = "{values["lease"]}"\n'
             + 'backoff = { kind = "exponential", base = "200ms", factor = 2, cap = "1s", jitter = "100ms" }\n'
-            + "budgets = { transient = 5, rate_limited = 5 }\n"
+            + "budgets = { transient = 5, rate_limited = 5, unknown = 3 }\n"
             + f'floors = {{ greylist = "{values["floor of greylisting"]}", rate_limited = "0s" }}\n'
             for way in self.ways
         )
