@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections import ChainMap
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,6 +18,7 @@ from ringonce import registry
 from ringonce.clock import SystemClock, SystemEntropy
 from ringonce.config import CHANNEL_KEYS, Config, change, from_mapping, load, with_provider_defaults
 from ringonce.core.explain import explain
+from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels, Entry
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
@@ -340,6 +342,14 @@ class Ringonce(People):
 
     # --- working ---
 
+    def subscribe(self, listener: Callable[[OutboxRow], object]) -> None:
+        """Call ``listener`` with each event of ours that is committed in this process, e.g. for badges.
+
+        ``kind`` is ``notification.status_changed`` (every failure, intermediate ones too, and every success) or
+        ``notification.dispatched``, whether it is published or not. It is called in the event loop: be quick.
+        """
+        self.telemetry.subscribe(listener)
+
     def guard(self, kind: str) -> Callable[[G], G]:
         """Decorate the subject guard of ``kind``, the part of ``subject`` before the colon.
 
@@ -364,8 +374,15 @@ class Ringonce(People):
             if duty not in DUTIES:
                 raise InputError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
         # A wire that was closed stays closed, so each worker has its own.
-        engine = replace(self.engine, wire=self._fresh_wire())
-        return await Worker(engine, only).run(stop or asyncio.Event(), drain=drain)
+        where = {name: (g.url, g.timeout / MICROSECONDS) for name, g in self.config.guards.items()}
+        asker = Asker(Network(_network(self.config)), where)
+        guards = ChainMap(self._guards, asker.guards())
+        engine = replace(self.engine, wire=self._fresh_wire(), guards=guards)
+        await asker.start()
+        try:
+            return await Worker(engine, only).run(stop or asyncio.Event(), drain=drain)
+        finally:
+            await asker.close()
 
     def _fresh_wire(self) -> Wire:
         return self._wire or Network(_network(self.config))

@@ -156,7 +156,7 @@ class Wire(Protocol):
 
 
 class Telemetry(Protocol):
-    """Counters, gauges and alerts."""
+    """Counters, gauges, alerts, and events of ours in process."""
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         """Add to a counter."""
@@ -168,6 +168,10 @@ class Telemetry(Protocol):
 
     def alert(self, kind: str, text: str, /, **labels: str) -> None:
         """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+        ...
+
+    def tell(self, event: OutboxRow, /) -> None:
+        """Tell the program about an event of ours that is committed, whether it is published or not."""
         ...
 
 

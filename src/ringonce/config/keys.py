@@ -166,7 +166,7 @@ NAMED_SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
         (
             Key(
                 "url",
-                kinds.text(),
+                kinds.http_url(),
                 "Asked before every attempt of a notification whose `subject` begins with `NAME:`. Needed.",
             ),
             Key(

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         Clock,
         Entropy,
         Guard,
-        Planner,
         Settled,
         Store,
         Telemetry,
@@ -57,7 +56,7 @@ class Engine:
     entropy: Entropy
     telemetry: Telemetry
     channels: Channels
-    guards: dict[str, Guard] = field(default_factory=dict)
+    guards: Mapping[str, Guard] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     templates: Templates | None = None
     _listeners: list[Callable[[], None]] = field(default_factory=list)
@@ -76,7 +75,7 @@ class Engine:
         return Decider(self.channels, self.entropy)
 
     @property
-    def plan(self) -> Planner:
+    def plan(self) -> Planning:
         """The rules of expansion by the channels' present switches."""
         self._refresh()
         return Planning(self.channels, self.entropy, self.decide, self.templates, self.telemetry)
@@ -124,7 +123,10 @@ class Engine:
         if not events:
             return []
         self.channels.apply(await self.store.overrides())
-        accepted = await self.store.accept(events, self.plan, self.decide)
+        planning = self.plan
+        accepted = await self.store.accept(events, planning, self.decide)
+        new = {one.id for item in accepted if not item.duplicate for one in item.notifications}
+        planning.tell(self.telemetry, new)
         for item in accepted:
             verdict = "conflict" if item.conflict else "duplicate" if item.duplicate else "new"
             self.telemetry.count("ringonce_events_total", verdict=verdict)

@@ -244,6 +244,8 @@ def report(telemetry: Telemetry, settled: Settled) -> None:
     if row is None or write is None:
         return
     labels = {"channel": row.channel, "tenant": row.tenant}
+    for event in write.outbox:
+        telemetry.tell(event)
     for kind, text in write.alerts:
         telemetry.alert(kind, text, **labels)
     if write.changed:
