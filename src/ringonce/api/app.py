@@ -7,12 +7,16 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from ringonce.api import failures, inbox, notifications, operations, problems, recipients, schemas
-from ringonce.api.access import Access, TenantKey
+from ringonce.api.access import OPEN, Access, TenantKey
 from ringonce.api.body import BodyLimit
 from ringonce.api.facade import Facade
 
 BATCH_TIMES = 32
 """A batch may be this many times as large as one event may be."""
+SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
 OTHER_BODIES = 65_536
 """The largest body of any other request, in bytes."""
 
@@ -55,27 +59,31 @@ def create_app(
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _described(app)
+            app.openapi_schema = _described(app, locked=key is not None or bool(keys))
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend it
     return app
 
 
-def _described(app: FastAPI) -> dict[str, Any]:
+def _described(app: FastAPI, *, locked: bool) -> dict[str, Any]:
     """OpenAPI with the accepted structure, and problem documents as the only form of an error."""
     schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     components.update(schemas.body_components())
     components["Problem"] = problems.SCHEMA
+    if locked:
+        schema["components"]["securitySchemes"] = SCHEMES
     for name in ("HTTPValidationError", "ValidationError"):
         components.pop(name, None)
     answer = {
         "description": "A problem document (RFC 9457)",
         "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    for path in schema["paths"].values():
+    for name, path in schema["paths"].items():
         for operation in path.values():
+            if locked and name not in OPEN:
+                operation["security"] = [{scheme: []} for scheme in SCHEMES]
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = answer
     return schema
