@@ -10,6 +10,7 @@ from ringonce.api import failures, inbox, notifications, operations, problems, r
 from ringonce.api.access import OPEN, Access, TenantKey
 from ringonce.api.body import BodyLimit
 from ringonce.api.facade import Facade
+from ringonce.api.paths import WholeSegments
 
 BATCH_TIMES = 32
 """A batch may be this many times as large as one event may be."""
@@ -55,6 +56,7 @@ def create_app(
     )
     # Added last, it is asked first.
     app.add_middleware(Access, key=key, keys=keys)
+    app.add_middleware(WholeSegments)
     problems.install(app)
 
     def openapi() -> dict[str, Any]:

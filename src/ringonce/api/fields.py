@@ -6,13 +6,15 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import AwareDatetime, Field
 
+from ringonce.api.paths import Segment
+
 TEXT = r"^[^\x00]*$"
 """No database keeps U+0000."""
 Tenant = Annotated[
     str | None,
     Query(max_length=128, pattern=TEXT, description="Only of this tenant; a tenant's key needs none."),
 ]
-RecipientId = Annotated[str, Path(min_length=1, max_length=256, pattern=TEXT)]
+RecipientId = Annotated[Segment, Path(min_length=1, max_length=256, pattern=TEXT)]
 Name = Annotated[str | None, Query(max_length=256, pattern=TEXT)]
 Since = Annotated[AwareDatetime | None, Query(description="Accepted at this time or later.")]
 Until = Annotated[AwareDatetime | None, Query(description="Accepted before this time.")]

@@ -25,15 +25,14 @@ Number = Annotated[int | None, Query(ge=0, le=LARGEST)]
 EVENT_STREAM = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 
 
-# An id may hold a slash, so the longer paths come first.
-@router.get("/{recipient:path}/unread", response_model=schemas.Unread)
+@router.get("/{recipient}/unread", response_model=schemas.Unread)
 async def unread(request: Request, recipient: RecipientId, tenant: Tenant = None) -> JSONResponse:
     """How many copies are unread."""
     owner = scope(request, tenant) or ""
     return JSONResponse({"unread": await facade(request).unread(recipient, tenant=owner)})
 
 
-@router.post("/{recipient:path}/read", response_model=schemas.MarkedRead)
+@router.post("/{recipient}/read", response_model=schemas.MarkedRead)
 async def mark_read(
     request: Request, recipient: RecipientId, body: schemas.ReadIn, tenant: Tenant = None
 ) -> JSONResponse:
@@ -44,7 +43,7 @@ async def mark_read(
     return JSONResponse({"read": count, "unread": await behind.unread(recipient, tenant=owner)})
 
 
-@router.get("/{recipient:path}/stream", response_class=StreamingResponse, responses={200: EVENT_STREAM})
+@router.get("/{recipient}/stream", response_class=StreamingResponse, responses={200: EVENT_STREAM})
 async def stream(
     request: Request,
     recipient: RecipientId,
@@ -68,7 +67,7 @@ async def stream(
     )
 
 
-@router.get("/{recipient:path}", response_model=schemas.InboxPage)
+@router.get("/{recipient}", response_model=schemas.InboxPage)
 async def page(
     request: Request,
     recipient: RecipientId,

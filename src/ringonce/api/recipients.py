@@ -15,8 +15,7 @@ from ringonce.errors import NotFoundError
 router = APIRouter(prefix="/v1/recipients", tags=["recipients"])
 
 
-# An id may hold a slash, so the longer paths come first.
-@router.get("/{recipient:path}/addresses", response_model=schemas.Addresses)
+@router.get("/{recipient}/addresses", response_model=schemas.Addresses)
 async def addresses(
     request: Request,
     recipient: RecipientId,
@@ -30,7 +29,7 @@ async def addresses(
     return JSONResponse({"addresses": [address_view(one) for one in found]})
 
 
-@router.post("/{recipient:path}/addresses", response_model=schemas.Address)
+@router.post("/{recipient}/addresses", response_model=schemas.Address)
 async def register(
     request: Request, recipient: RecipientId, body: schemas.AddressIn, tenant: Tenant = None
 ) -> JSONResponse:
@@ -40,7 +39,7 @@ async def register(
     return JSONResponse(address_view(registered))
 
 
-@router.put("/{recipient:path}/addresses", response_model=schemas.Addresses)
+@router.put("/{recipient}/addresses", response_model=schemas.Addresses)
 async def replace(
     request: Request, recipient: RecipientId, body: schemas.AddressesIn, tenant: Tenant = None
 ) -> JSONResponse:
@@ -51,7 +50,7 @@ async def replace(
     return JSONResponse({"addresses": [address_view(one) for one in kept]})
 
 
-@router.delete("/{recipient:path}/addresses", response_model=schemas.Dropped)
+@router.delete("/{recipient}/addresses", response_model=schemas.Dropped)
 async def remove(
     request: Request,
     recipient: RecipientId,
@@ -67,16 +66,16 @@ async def remove(
     )
 
 
-@router.get("/{recipient:path}", response_model=schemas.Recipient)
+@router.get("/{recipient}", response_model=schemas.Recipient)
 async def show(request: Request, recipient: RecipientId, tenant: Tenant = None) -> JSONResponse:
     """What is known of a recipient."""
     owner = scope(request, tenant) or ""
     return JSONResponse(await _view(request, recipient, owner))
 
 
-@router.put("/{recipient:path}", response_model=schemas.Recipient)
+@router.put("/{recipient}", response_model=schemas.Recipient)
 async def put(
-    request: Request, recipient: RecipientId, body: schemas.RecipientIn, tenant: Tenant = None
+    request: Request, recipient: RecipientId, body: schemas.RecipientChange, tenant: Tenant = None
 ) -> JSONResponse:
     """Make a recipient known, or change what is named."""
     owner = scope(request, tenant) or ""
@@ -84,7 +83,7 @@ async def put(
     return JSONResponse(await _view(request, recipient, owner))
 
 
-@router.delete("/{recipient:path}", response_model=schemas.Erased)
+@router.delete("/{recipient}", response_model=schemas.Erased)
 async def erase(request: Request, recipient: RecipientId, tenant: Tenant = None) -> JSONResponse:
     """Forget a person: record, addresses, in-app copies, what their notifications say. Anonymous counts stay."""
     owner = scope(request, tenant) or ""

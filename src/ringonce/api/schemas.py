@@ -71,7 +71,7 @@ class RetryFailuresIn(RetryIn):
     dry_run: bool = True
 
 
-class RecipientIn(Strict):
+class RecipientChange(Strict):
     """What is not named stays."""
 
     locale: str | None = Field(default=None, min_length=1, max_length=64, pattern=TEXT)
