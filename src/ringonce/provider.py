@@ -125,6 +125,8 @@ class Provider:
     """What the receiver makes of a second send under the same client reference."""
     unknown_budget: ClassVar[int | None] = None
     push: ClassVar[bool] = False
+    stored: ClassVar[bool] = False
+    """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""
     transport: ClassVar[str] = "http"
     """What its answers are: ``http``, ``smtp`` or ``script``."""
     rules: ClassVar[tuple[Rule, ...]] = ()

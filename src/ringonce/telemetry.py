@@ -17,11 +17,14 @@ from ringonce.core.redact import redact
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ringonce.ports import OutboxRow
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HELP = {
     "ringonce_retry_sent_total": "Retries that the provider accepted.",
     "ringonce_failed_backlog": "Failed notifications that wait for their next attempt.",
     "ringonce_channel_disabled_total": "Notifications that met a channel which does not send.",
+    "ringonce_oldest_pending_seconds": "How long the oldest notification that is due has waited.",
     "ringonce_alerts_total": "Alerts for a person.",
 }
 MOST_SERIES = 1_000
@@ -30,6 +33,7 @@ MOST_SERIES = 1_000
 ALERT_EVERY = 60.0
 """Seconds within which alerts of one kind, channel and code become one line."""
 
+log = logging.getLogger("ringonce")
 _logger = logging.getLogger("ringonce.alerts")
 
 Series = tuple[tuple[str, str], ...]
@@ -53,6 +57,7 @@ class Telemetry:
         self._counters: dict[str, dict[Series, int]] = {}
         self._gauges: dict[str, dict[Series, float]] = {}
         self._groups: dict[tuple[str, str, str], _Group] = {}
+        self._listeners: list[Callable[[OutboxRow], object]] = []
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         """Add to a counter."""
@@ -85,6 +90,18 @@ class Telemetry:
             count = 1 + (group.unsaid if group is not None else 0)
             self._groups[kind, channel, code] = _Group(text, labels, now)
         _say(kind, text, labels, count)
+
+    def subscribe(self, listener: Callable[[OutboxRow], object]) -> None:
+        """Call ``listener`` with every event of ours from now on."""
+        self._listeners.append(listener)
+
+    def tell(self, event: OutboxRow, /) -> None:
+        """Hand an event of ours to the program's listeners. One that fails is logged and hurts nobody else."""
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed on %s", event.kind)
 
     def flush(self) -> None:
         """Say what was grouped and not said yet; for the end of the process."""

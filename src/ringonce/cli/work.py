@@ -58,7 +58,7 @@ async def _up(host: str, port: int) -> None:
             mend='pip install "ringonce[api]", or run `ringonce worker`',
         ) from None
     config = configuration()
-    with listen(host, port, key=config.api.key) as listening:
+    with listen(host, port, key=config.api.key, locked=config.api.locked) as listening:
         async with opened(config, migrate=True) as ringonce:
             stop = asyncio.Event()
             with _stopping(stop):
@@ -68,6 +68,7 @@ async def _up(host: str, port: int) -> None:
                 app = create_app(
                     ringonce,
                     key=config.api.key,
+                    keys=config.api.keys,
                     max_payload=config.limits.max_payload,
                     version=__version__,
                 )

@@ -384,8 +384,7 @@ class Intake:
                 desk = _desk(chunk, new, time)
                 if desk is not None:
                     desks.append(desk.tuple())
-                tenant, kind = chunk.event.tenant, new.channel
-                ledger.collect(new.id, tenant, kind, new.write)
+                ledger.collect(new.id, chunk.event.tenant, new.recipient, new.channel, new.write)
                 state = new.write.state
                 chunk.briefs.append(Brief(new.id, new.recipient, new.channel, state.status, state.final))
         if said:
@@ -396,6 +395,7 @@ class Intake:
             self._settler.create(connection, desks)
         self._settler.note(connection, ledger.notes, time)
         self._settler.publish(connection, ledger.outbox, time)
+        self._settler.inboxes.file(connection, ledger.stored)
         self._duties.count(connection, ledger.counters)
 
     def _collapse(self, connection: sa.Connection, chunks: list[Chunk], decide: Decide, time: int) -> None:

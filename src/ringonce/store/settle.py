@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from ringonce.model.policy import DAY
 from ringonce.model.transition import LeaseLost
 from ringonce.ports import Settled, Write
+from ringonce.store.inbox import Inboxes
 from ringonce.store.rows import (
     ATTEMPT,
     DISPATCH,
@@ -72,14 +73,20 @@ class Ledger:
         self.invalidations: list[Invalidation] = []
         self.pauses: list[LanePause] = []
         self.counters: dict[tuple[int, str, str, str], int] = {}
+        self.stored: list[tuple[str, str, UUID]] = []
+        self.read: set[UUID] = set()
 
     def attempt(self, id_: UUID, row: AttemptRow) -> None:
         """Insert or update one; the last word of a batch counts, a doubt is remembered."""
         _, doubt = self.attempts.get((id_, row.number), (row, False))
         self.attempts[id_, row.number] = (row, doubt or row.outcome == "unknown")
 
-    def collect(self, id_: UUID, tenant: str, channel: str, write: Write) -> None:
+    def collect(self, id_: UUID, tenant: str, recipient: str, channel: str, write: Write) -> None:
         """Keep what goes beside the notification."""
+        if write.stored:
+            self.stored.append((tenant, recipient, id_))
+        if write.read:
+            self.read.add(id_)
         self.notes.extend((id_, note) for note in write.notes)
         self.outbox.extend(write.outbox)
         self.invalidations.extend(write.invalidate)
@@ -99,6 +106,7 @@ class Settler:
         self._addresses = addresses
         self._duties = duties
         self._kinds = outbox_kinds
+        self.inboxes = Inboxes(dialect)
         given, among, insert = dialect.given, dialect.among, dialect.insert
         n, d = notifications.c, dispatch.c
 
@@ -121,6 +129,7 @@ class Settler:
             address=sa.BigInteger,
             generation=sa.Integer,
             last=sa.Integer,
+            read_at=sa.BigInteger,
             **types,
         )
         r = self._changed.c
@@ -134,6 +143,7 @@ class Settler:
                     "address_id": r.address,
                     "address_generation": r.generation,
                     "last_attempt": r.last,
+                    "read_at": r.read_at,
                 }
             )
             .returning(n.id)
@@ -320,8 +330,8 @@ class Settler:
             item.touched = True
         moving = write.changed and write.refused is None
         state = write.state if moving else item.row.state
-        ledger.collect(item.row.id, item.row.tenant, item.row.channel, write)
-        item.touched |= moving
+        ledger.collect(item.row.id, item.row.tenant, item.row.recipient, item.row.channel, write)
+        item.touched |= moving or write.read
         self._redirect(item, state, write, held=held, moving=moving)
         desk = item.dispatched
         if desk is not None:
@@ -331,6 +341,7 @@ class Settler:
             state=replace(state, open=desk is not None and desk.started_at is not None),
             lease=item.row.lease if desk is not None and desk.leased else None,
             rescued=desk.rescued if desk else 0,
+            read_at=ledger.now if write.read and item.row.read_at is None else item.row.read_at,
         )
 
     @staticmethod
@@ -363,7 +374,7 @@ class Settler:
             (
                 *(item.row.id, item.version),
                 *fresh.get(item.row.id, (item.row.address.id if item.row.address else None, item.generation)),
-                *(item.last_attempt, *state_values(item.row.state)),
+                *(item.last_attempt, item.row.read_at, *state_values(item.row.state)),
             )
             for item in sorted(items, key=lambda item: item.row.id)
         ]
@@ -381,6 +392,8 @@ class Settler:
             connection.execute(self._note, self._notes.bind(notes) | now)
         self._write_dispatch(connection, items)
         self.publish(connection, ledger.outbox, ledger.now)
+        self.inboxes.file(connection, ledger.stored)
+        self.inboxes.read(connection, ledger.read)
         if ledger.pauses:
             self._duties.pause(connection, ledger.pauses, ledger.now)
         if ledger.counters:
