@@ -93,11 +93,12 @@ class Lines:
         if not progress.channels or now < self._next:
             return
         self._next = now + EVERY
-        parts = []
-        for name in progress.channels:
-            sent, failed, doubt, waiting = numbers(progress, name)
-            parts.append(f"{name}: {sent} sent, {failed} failed, {doubt} in doubt, {waiting} waiting")
-        self._write(f"  {now:5.1f} s  {'; '.join(parts)}")
+        told = {name: numbers(progress, name) for name in progress.channels}
+        sent, failed, doubt, _ = (sum(column) for column in zip(*told.values(), strict=True))
+        waiting = ", ".join(f"{name} {row[3]}" for name, row in told.items() if row[3])
+        self._write(
+            f"  {now:5.1f} s  {sent} sent, {failed} failed, {doubt} in doubt; waiting: {waiting or 'none'}"
+        )
 
     def end(self) -> None:
         """Nothing to tidy up."""
