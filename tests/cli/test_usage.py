@@ -94,10 +94,11 @@ def test_config_before_and_behind_the_command(ring: Ring, folder: Path) -> None:
 
 
 def test_help_starts_fast_and_imports_nothing_heavy() -> None:
-    """--help loads neither the database, nor the network, nor the API."""
+    """--help loads neither the database, nor the network, nor the API, nor the event loop."""
     code = (
         "import sys; from ringonce.cli.root import run; run(['--help']); "
-        "heavy = {'sqlalchemy', 'pycurl', 'fastapi', 'pydantic', 'alembic', 'cryptography', 'msgspec', 'aiosmtplib'}; "
+        "heavy = {'sqlalchemy', 'pycurl', 'fastapi', 'pydantic', 'alembic', 'cryptography', 'msgspec', 'aiosmtplib', "
+        "'asyncio', 'ssl'}; "
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
-from ringonce.cli.session import FAILED, OK, configuration, say, show_json
+from ringonce.cli.session import FAILED, OK, configuration, run_async, say, show_json
 from ringonce.errors import RingonceError
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def migrate(*, sql: bool = False, json: bool = False) -> int:
     if sql:
         say(migration_script("sqlite" if config.store.sqlite else "postgresql"))
         return OK
-    before, now = asyncio.run(bring_up(config.store.url, store_options(config)))
+    before, now = run_async(bring_up(config.store.url, store_options(config)))
     if json:
         show_json({"before": before, "now": now})
     elif before == now:
@@ -55,7 +54,7 @@ def check(*, json: bool = False) -> int:
     Args:
         json: Print JSON.
     """
-    results = asyncio.run(_results())
+    results = run_async(_results())
     if json:
         show_json({"ok": all(item["ok"] for item in results), "checks": results})
     else:

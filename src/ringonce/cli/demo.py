@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import signal
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ringonce.cli.session import FAILED, OK, UsageError, config_file, note, show_json
+from ringonce.cli.session import FAILED, OK, UsageError, config_file, note, run_async, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +74,7 @@ def demo(
     logging.basicConfig(filename=folder / LOG, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         with _interruptible():
-            outcome = asyncio.run(_play(notifications, seed, folder, view, began, json=json, stay=stay))
+            outcome = run_async(_play(notifications, seed, folder, view, began, json=json, stay=stay))
     except KeyboardInterrupt:
         note(f"stopped; what there was until then is in {folder}")
         raise
@@ -130,6 +129,8 @@ async def _play(
 
 async def _stay(ringonce: Ringonce, outcome: Outcome) -> None:
     """Serve the API with a worker until Ctrl-C; the demo's servers go on, too."""
+    import asyncio
+
     from ringonce.cli.demo_view import calls
     from ringonce.cli.work import api, serve, stopping
 

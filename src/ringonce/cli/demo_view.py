@@ -151,12 +151,14 @@ class Screen:
             told, received = numbers(progress, way.channel), server_numbers(progress, way.channel)
             table.add_row(Text(way.channel, "bold"), *map(str, told), "│", *map(str, received))
         ended = progress.ended if progress.handed >= self._total else 0
+        # Owners of dead devices are told once more in the end.
+        total = max(self._total, progress.handed)
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             ProgressBar(
-                total=self._total, completed=ended, width=44, complete_style="green", finished_style="green"
+                total=total, completed=ended, width=44, complete_style="green", finished_style="green"
             ),
-            f"{ended:,} of {self._total:,} have come to their end",
+            f"{ended:,} of {total:,} have come to their end",
         )
         head = Text(f"\n{'':10}{'ringonce says':^35}    {'the servers received':^27}", "bold cyan")
         self._live.update(Group(head, table, bar), refresh=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from ringonce.cli.session import UsageError, note, opened
+from ringonce.cli.session import UsageError, note, opened, run_async
 from ringonce.errors import InputError, PayloadTooLarge, RingonceError, StoreError
 
 if TYPE_CHECKING:
@@ -69,12 +68,12 @@ def send_lines(name: str, *, list_bad: bool) -> Summary:
     """
     summary = Summary(list_bad=list_bad)
     if name == "-":
-        asyncio.run(_send(sys.stdin.buffer, None, summary))
+        run_async(_send(sys.stdin.buffer, None, summary))
         return summary
     path = Path(name)
     try:
         with path.open("rb") as source:
-            asyncio.run(_send(source, path.stat().st_size, summary))
+            run_async(_send(source, path.stat().st_size, summary))
     except OSError as error:
         raise UsageError(f"{name} can not be read: {error.strerror}", field="FILE") from None
     return summary

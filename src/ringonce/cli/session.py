@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ringonce.errors import RingonceError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
     from pathlib import Path
     from uuid import UUID
 
@@ -53,6 +52,13 @@ async def opened(config: Config | None = None, *, migrate: bool = False) -> Asyn
         yield ringonce
 
 
+def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+    """``asyncio.run``, which is not loaded before it is needed: ``--help`` and mistakes need none."""
+    import asyncio
+
+    return asyncio.run(coroutine)
+
+
 def with_ringonce(work: Callable[[Ringonce], Awaitable[T]]) -> T:
     """Run ``work`` with an opened library."""
 
@@ -60,7 +66,7 @@ def with_ringonce(work: Callable[[Ringonce], Awaitable[T]]) -> T:
         async with opened() as ringonce:
             return await work(ringonce)
 
-    return asyncio.run(run())
+    return run_async(run())
 
 
 def say(text: str = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
 import sys
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ringonce import __version__
-from ringonce.cli.session import OK, UsageError, configuration, note, opened, say, show_json
+from ringonce.cli.session import OK, UsageError, configuration, note, opened, run_async, say, show_json
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
     from collections.abc import Callable, Iterator
 
@@ -44,11 +44,13 @@ def up(*, host: str | None = None, port: int | None = None) -> int:
     """
     _log_to_stderr()
     config = configuration()
-    asyncio.run(_up(host or config.api.host, config.api.port if port is None else port))
+    run_async(_up(host or config.api.host, config.api.port if port is None else port))
     return OK
 
 
 async def _up(host: str, port: int) -> None:
+    import asyncio
+
     make, listen = api()
     config = configuration()
     with listen(host, port, key=config.api.key, locked=config.api.locked) as listening:
@@ -90,6 +92,8 @@ def api() -> tuple[Callable[[Ringonce], FastAPI], Callable[..., socket.socket]]:
 
 async def serve(ringonce: Ringonce, app: FastAPI, listening: socket.socket, stop: asyncio.Event) -> None:
     """A worker and the API, until ``stop`` is set or one of them ends."""
+    import asyncio
+
     from ringonce.api.server import serve as answer
 
     working = asyncio.create_task(ringonce.run_worker(stop))
@@ -117,6 +121,8 @@ def worker(
         if duty not in DUTIES:
             raise UsageError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
 
+    import asyncio
+
     async def run() -> tuple[Drained | None, list[dict[str, object]]]:
         async with opened() as ringonce:
             stop = asyncio.Event()
@@ -125,7 +131,7 @@ def worker(
                 drained = await ringonce.run_worker(stop, drain=drain, only=duties)
                 return drained, await ringonce.channels() if drained is not None else []
 
-    drained, channels = asyncio.run(run())
+    drained, channels = run_async(run())
     if drained is not None:
         _show_left(drained, {str(view["name"]): view["enabled"] is True for view in channels}, json=json)
     return OK
@@ -165,6 +171,8 @@ def _show_left(drained: Drained, enabled: dict[str, bool], *, json: bool) -> Non
 @contextmanager
 def stopping(stop: asyncio.Event) -> Iterator[None]:
     """The first signal stops gracefully, a second one at once."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
 
     def once(number: signal.Signals) -> None:
