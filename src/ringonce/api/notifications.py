@@ -114,13 +114,13 @@ async def search(
     return JSONResponse({"notifications": [row_view(row) for row in rows], "next": following})
 
 
-@router.get("/notifications/{id_}", response_model=schemas.Notification)
+@router.get("/notifications/{id_:uuid}", response_model=schemas.Notification)
 async def get(request: Request, id_: UUID, tenant: Tenant = None) -> JSONResponse:
     """One notification with its content, attempts and timeline."""
     return JSONResponse(life_view(await facade(request).get(id_, tenant=scope(request, tenant))))
 
 
-@router.get("/notifications/{id_}/timeline")
+@router.get("/notifications/{id_:uuid}/timeline")
 async def timeline(request: Request, id_: UUID, tenant: Tenant = None) -> JSONResponse:
     """What happened to one notification, as data (`entries`) and in words (`words`)."""
     behind = facade(request)
@@ -129,7 +129,7 @@ async def timeline(request: Request, id_: UUID, tenant: Tenant = None) -> JSONRe
     return JSONResponse({**timeline_view(life), "words": await behind.explain(id_, tenant=owner)})
 
 
-@router.post("/notifications/{id_}/cancel", response_model=schemas.Decided)
+@router.post("/notifications/{id_:uuid}/cancel", response_model=schemas.Decided)
 async def cancel(
     request: Request, id_: UUID, body: schemas.CancelIn | None = None, tenant: Tenant = None
 ) -> JSONResponse:
@@ -140,7 +140,7 @@ async def cancel(
     )
 
 
-@router.post("/notifications/{id_}/retry", response_model=schemas.Decided)
+@router.post("/notifications/{id_:uuid}/retry", response_model=schemas.Decided)
 async def retry(
     request: Request, id_: UUID, body: schemas.RetryIn | None = None, tenant: Tenant = None
 ) -> JSONResponse:
@@ -150,7 +150,7 @@ async def retry(
     return JSONResponse(settled_view(settled))
 
 
-@router.post("/notifications/{id_}/resolve", response_model=schemas.Decided)
+@router.post("/notifications/{id_:uuid}/resolve", response_model=schemas.Decided)
 async def resolve(
     request: Request, id_: UUID, body: schemas.ResolveIn, tenant: Tenant = None
 ) -> JSONResponse:

@@ -4,9 +4,9 @@ from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, RootModel, model_validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, StrictBool, StrictInt, model_validator
 
-from ringonce.api.fields import TEXT, By
+from ringonce.api.fields import TEXT, By, Moment
 from ringonce.engine.contract import Body
 from ringonce.model.transition import Verdict
 
@@ -42,7 +42,7 @@ class CancelIn(Strict):
 class RetryIn(CancelIn):
     """``force`` also from ``sent``, and over attempts without a verdict."""
 
-    force: bool = False
+    force: StrictBool = False
 
 
 class ResolveIn(CancelIn):
@@ -65,10 +65,10 @@ class RetryFailuresIn(RetryIn):
     tenant: str | None = Field(default=None, max_length=128, pattern=TEXT)
     channel: str | None = Field(default=None, max_length=256, pattern=TEXT)
     code: str | None = Field(default=None, max_length=256, pattern=TEXT)
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
-    limit: int = Field(default=100, ge=1, le=500)
-    dry_run: bool = True
+    since: Moment | None = None
+    until: Moment | None = None
+    limit: StrictInt = Field(default=100, ge=1, le=500)
+    dry_run: StrictBool = True
 
 
 class RecipientChange(Strict):
@@ -94,7 +94,7 @@ class ReadIn(Strict):
 
     ids: list[UUID] | None = Field(default=None, min_length=1, max_length=500)
     up_to: UUID | None = Field(default=None, description="This one and all that came before it.")
-    until: AwareDatetime | None = Field(default=None, description="All that were accepted until then.")
+    until: Moment | None = Field(default=None, description="All that were accepted until then.")
     all: Literal[True] | None = None
 
     @model_validator(mode="after")
