@@ -49,11 +49,11 @@ async def test_timeline_in_words(api: Caller, ringonce: Ringonce) -> None:
 
 
 async def test_unknown_and_malformed_ids(api: Caller) -> None:
-    """An id that nobody has is 404, one that is none is 422 naming the field; both are problem documents."""
+    """An id that nobody has is 404, and so is what is no id; both are problem documents."""
     unknown = await api.get(f"/v1/notifications/{uuid4()}")
     malformed = await api.get("/v1/notifications/abc")
     assert (unknown.status, unknown.json["code"]) == (404, "not_found")
-    assert (malformed.status, malformed.json["field"]) == (422, "id_")
+    assert (malformed.status, malformed.json["code"]) == (404, "not_found")
     assert (await api.get("/v1/nothing")).json["code"] == "not_found"
 
 
