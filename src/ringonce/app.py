@@ -6,17 +6,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections import ChainMap
 from dataclasses import replace
-from difflib import get_close_matches
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ringonce import registry
 from ringonce.clock import SystemClock, SystemEntropy
-from ringonce.config import CHANNEL_KEYS, Config, change, from_mapping, load, with_provider_defaults
+from ringonce.config import change
 from ringonce.core.explain import explain
 from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels, Entry
@@ -28,13 +24,12 @@ from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
 from ringonce.model.notification import Content
-from ringonce.model.records import Reader
 from ringonce.model.transition import Verdict
+from ringonce.parts import awaitable, configuration, entries, network, store_options, templates
 from ringonce.ports import Query
-from ringonce.store import StoreOptions, enqueue_on, enqueue_on_async, make_store, migrate
+from ringonce.store import enqueue_on, enqueue_on_async, make_store, migrate
 from ringonce.telemetry import Telemetry
-from ringonce.templates import Library
-from ringonce.wire import Network, NetworkOptions
+from ringonce.wire import Network
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -42,10 +37,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ringonce.model.policy import Channel
+    from ringonce.parts import Source
     from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
-    from ringonce.provider import Provider
-
-    Source = Config | str | Path | Mapping[str, object] | None
 
 log = logging.getLogger("ringonce")
 
@@ -84,7 +77,7 @@ class Ringonce(People):
         Raises:
             ConfigError: something in it is wrong.
         """
-        self.config = _configuration(config, overrides)
+        self.config = configuration(config, overrides)
         self.telemetry = Telemetry()
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
@@ -358,7 +351,7 @@ class Ringonce(People):
         """
 
         def keep(function: G) -> G:
-            self._guards[kind] = _awaitable(function)
+            self._guards[kind] = awaitable(function)
             return function
 
         return keep
@@ -375,7 +368,7 @@ class Ringonce(People):
                 raise InputError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
         # A wire that was closed stays closed, so each worker has its own.
         where = {name: (g.url, g.timeout / MICROSECONDS) for name, g in self.config.guards.items()}
-        asker = Asker(Network(_network(self.config)), where)
+        asker = Asker(Network(network(self.config)), where)
         guards = ChainMap(self._guards, asker.guards())
         engine = replace(self.engine, wire=self._fresh_wire(), guards=guards)
         await asker.start()
@@ -385,7 +378,7 @@ class Ringonce(People):
             await asker.close()
 
     def _fresh_wire(self) -> Wire:
-        return self._wire or Network(_network(self.config))
+        return self._wire or Network(network(self.config))
 
     def _override(self, channel: Channel, changes: Mapping[str, object]) -> Channel:
         """Changes from the store; one that the file contradicts by now is told of and left out."""
@@ -406,94 +399,3 @@ def _one(
     if fields:
         raise InputError("give one structure or keywords, not both")
     return body
-
-
-def entries(config: Config) -> dict[str, Entry]:
-    """Every channel with its provider. Raises ConfigError that names all that are wrong."""
-    built: dict[str, Entry] = {}
-    wrong: list[ConfigError] = []
-    for name, configured in config.channels.items():
-        try:
-            provider = _provider(configured, config.file)
-            channel = with_provider_defaults(
-                configured,
-                config.given[name],
-                in_doubt=provider.in_doubt,
-                unknown_budget=provider.unknown_budget,
-            )
-        except ConfigError as error:
-            wrong.append(error)
-        else:
-            built[name] = Entry(channel, provider)
-    if len(wrong) == 1:
-        raise wrong[0]
-    if wrong:
-        lines = "".join(f"\n  - {error}" for error in wrong)
-        raise ConfigError(f"{len(wrong)} channels can not be used:{lines}", field=wrong[0].field)
-    return built
-
-
-def templates(config: Config, alert: Callable[[str, str], None]) -> Library:
-    """The folder of templates; nothing is read from it before a template is asked for."""
-    folder = config.file.parent if config.file is not None else Path()
-    return Library(
-        folder / config.templates.path,
-        Reader(locale=config.templates.locale, timezone=config.templates.timezone),
-        config.channels,
-        monotonic=SystemClock().monotonic,
-        alert=alert,
-    )
-
-
-def store_options(config: Config) -> StoreOptions:
-    """How the store is opened by this configuration."""
-    return StoreOptions(
-        journal=config.store.journal.value,
-        synchronous=config.store.synchronous.value,
-        sqlite_module=config.store.sqlite_module.value,
-        pool_size=config.store.pool_size,
-        outbox_kinds=frozenset(kind.value for kind in config.outbox.events),
-    )
-
-
-def _network(config: Config) -> NetworkOptions:
-    return NetworkOptions(
-        allow_private_networks=config.security.allow_private_networks,
-        # A call that waits for a free connection would spend its timeout there.
-        mail_connections=max((channel.concurrency for channel in config.channels.values()), default=20),
-    )
-
-
-def _provider(channel: Channel, file: Path | None) -> Provider:
-    """The channel's provider; an error of its options names the key's whole path."""
-    try:
-        return registry.build(channel.provider, channel.settings, None if file is None else file.parent)
-    except ConfigError as error:
-        key, mend = error.field or "provider", error.mend
-        if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):
-            mend = f"did you mean {near[0]}?"
-        place = f"channels.{channel.name}.{key}"
-        raise ConfigError(error.message, mend=mend, field=f"{file}: {place}" if file else place) from None
-
-
-def _configuration(source: Source, overrides: Mapping[str, object]) -> Config:
-    if isinstance(source, Config):
-        if overrides:
-            raise ConfigError(
-                "a Config is taken as it is", mend="give a file or a mapping to override parts of it"
-            )
-        return source
-    if source is None or isinstance(source, (str, Path)):
-        return load(source, overrides=overrides)
-    return from_mapping(source, overrides=overrides)
-
-
-def _awaitable(function: Callable[[Row], bool | Awaitable[bool]]) -> Guard:
-    if inspect.iscoroutinefunction(function):
-        return cast("Guard", function)
-
-    async def ask(row: Row) -> bool:
-        answer = await asyncio.to_thread(function, row)
-        return bool(await answer if inspect.isawaitable(answer) else answer)
-
-    return ask

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from types import TracebackType
 
-    from ringonce.app import G, Source
+    from ringonce.app import G
     from ringonce.config import Config
     from ringonce.engine.worker import Drained
+    from ringonce.parts import Source
     from ringonce.ports import Accepted, Wire
 
 P = ParamSpec("P")

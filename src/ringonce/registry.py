@@ -58,7 +58,12 @@ def build(name: str, settings: Mapping[str, object], folder: Path | None = None)
     Raises ConfigError naming the key: unknown (with the nearest one), missing, of the wrong type, or refused by
     the provider. The message never repeats a value, which may be a secret.
     """
-    cls = provider(name)
+    return construct(provider(name), settings, folder)
+
+
+def construct(cls: type[Provider], settings: Mapping[str, object], folder: Path | None = None) -> Provider:
+    """The same for a class, installed or not: the test kit takes one that no registry knows."""
+    name = cls.name
     known = {field.name.rstrip("_"): field for field in fields(cls.Options)}
     for key in settings:
         if key not in known:

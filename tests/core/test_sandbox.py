@@ -249,3 +249,19 @@ def test_the_environment_has_nothing_else() -> None:
     """No global name of the library is reachable."""
     for name in ("lipsum", "cycler", "joiner", "namespace", "dict", "range"):
         assert broken(f"{{{{ {name} }}}}").missing == name
+
+
+def test_a_loop_has_a_number_of_turns() -> None:
+    """Nine thousand turns are fine, eleven thousand are too many, however little each of them does."""
+    source = "{% for x in l %}{% endfor %}ok"
+    assert shown(source, {"l": [0] * 9_000}) == "ok"
+    assert "too many steps" in broken(source, {"l": [0] * 11_000}).message
+
+
+def test_static_text_in_a_loop_is_paid_for() -> None:
+    """What stands in a loop counts each time, in an inner loop by its own turns only."""
+    text = "x" * 1_000
+    assert len(shown("{% for x in l %}" + text + "{% endfor %}", {"l": [0] * 200})) == 200_000
+    assert "characters" in broken("{% for x in l %}" + text + "{% endfor %}", {"l": [0] * 300}).message
+    inner = "{% for x in l %}{% for y in none_ %}" + text + "{% endfor %}{% endfor %}"
+    assert shown(inner, {"l": [0] * 300, "none_": []}) == ""

@@ -11,6 +11,9 @@ from tests.crash.conftest import Url
 from tests.crash.harness import Process, Site, site
 from tests.servers.postgres import PostgresServer, private_server
 
+# Each starts a dozen programs; on a busy machine that takes its time.
+pytestmark = pytest.mark.timeout(300)
+
 COUNT = 24
 STAGGERED = ("delay:seconds=1.2,every=3", "delay:seconds=0.3")
 WAYS = ("telegram-assume_sent", "smtp-resend")

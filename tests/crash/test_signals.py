@@ -9,6 +9,9 @@ import pytest
 from tests.crash.conftest import Url
 from tests.crash.harness import CONCURRENCY, Site, eventually, site
 
+# Each starts a dozen programs; on a busy machine that takes its time.
+pytestmark = pytest.mark.timeout(300)
+
 
 def _settled(place: Site, count: int) -> bool:
     report = place.ring("report", "--json")
@@ -18,7 +21,9 @@ def _settled(place: Site, count: int) -> bool:
 def _owners(place: Site) -> set[int]:
     """Process ids of the workers that hold rows right now: an owner's token begins with it."""
     with psycopg.connect(place.url.replace("+asyncpg", ""), autocommit=True) as connection:
-        found = connection.execute("SELECT DISTINCT split_part(owner, '-', 1) FROM dispatch WHERE leased")
+        found = connection.execute(
+            "SELECT DISTINCT split_part(owner, '-', 1) FROM ringonce_dispatch WHERE leased"
+        )
         return {int(pid) for (pid,) in found}
 
 
@@ -26,8 +31,10 @@ def test_two_workers_share(tmp_path: Path, url: Url) -> None:
     """Two workers on one PostgreSQL: each notification exactly once, and both take part."""
     with site(tmp_path, url("postgresql"), "delay:seconds=0.1", ways=("telegram-assume_sent",)) as place:
         count = 160
-        place.send(count)
         workers = [place.worker(), place.worker()]
+        for worker in workers:
+            worker.said("channels:")
+        place.send(count)
         both = {worker.popen.pid for worker in workers}
         eventually(lambda: _owners(place) == both, "both at work")
         assert place.ledger.wait_for(lambda entries: len(entries) >= count, 60)
@@ -39,7 +46,7 @@ def test_two_workers_share(tmp_path: Path, url: Url) -> None:
         assert set(place.calls().values()) == {1}
 
 
-@pytest.mark.parametrize("in_doubt", ["assume_sent", "resend"])
+@pytest.mark.parametrize("in_doubt", ["assume_sent", pytest.param("resend", marks=pytest.mark.slow)])
 def test_frozen_beyond_its_lease(tmp_path: Path, url: Url, in_doubt: str) -> None:
     """A worker frozen beyond its lease with calls in flight, then thawed: its late answers decide doubts alone."""
     hang = "delay:seconds=2.5"
@@ -70,8 +77,15 @@ def test_frozen_beyond_its_lease(tmp_path: Path, url: Url, in_doubt: str) -> Non
         assert all(attempt.outcome == "accepted" for attempt in late)
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("store", "number"),
+    [
+        ("sqlite", signal.SIGTERM),
+        ("postgresql", signal.SIGINT),
+        pytest.param("postgresql", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("sqlite", signal.SIGINT, marks=pytest.mark.slow),
+    ],
+)
 def test_asked_to_end(tmp_path: Path, url: Url, store: str, number: signal.Signals) -> None:
     """SIGTERM and SIGINT: running calls are finished and stored, the rest is given back; exit code 0."""
     with site(

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ringonce.clock import SystemClock
+from ringonce.errors import StoreUnavailable
 from ringonce.ports import Row
 from ringonce.store.sqlite import SqliteBackend
 from tests.crash.conftest import Url
@@ -29,8 +30,8 @@ class SkewedClock(SystemClock):
         return super().now() + self._by
 
 
-def _slow(url: str) -> dict[str, object]:
-    slow = {name: channel(name, "delay:0.3") for name in ("assume_sent", "resend")}
+def _slow(url: str, call: str = "delay:0.3") -> dict[str, object]:
+    slow = {name: channel(name, call) for name in ("assume_sent", "resend")}
     slow["guarded"] = channel("assume_sent", "delay:0.01")
     return {**settings(url), "channels": slow}
 
@@ -56,10 +57,18 @@ def _blocker(blocked: threading.Event) -> object:
 
 async def test_blocked_loop_alone(url: Url) -> None:
     """A guard that blocks the loop for two leases: the worker does not take its own running calls for lost."""
-    config = _slow("sqlite://")
-    worker, wire = application(config)
+    config = _slow("sqlite://", "delay:3")  # longer than the loop stands still
+    blocked = threading.Event()
+    failed: list[str] = []
+
+    async def plan(name: str, when: str, _result: object) -> None:
+        # The first attempt to prolong afterwards fails, so that the rescuer comes first.
+        if name == "extend" and when == "before" and blocked.is_set() and not failed:
+            failed.append(name)
+            raise StoreUnavailable("just then")
+
+    worker, wire = application(config, plan=plan)
     async with worker:
-        blocked = threading.Event()
         worker.guard("order")(_blocker(blocked))  # type: ignore[type-var, arg-type]
         await worker.notify_many(_bodies())
         async with asyncio.timeout(30):

@@ -31,7 +31,7 @@ def migrate(*, sql: bool = False, json: bool = False) -> int:
         sql: Only print the statements that an empty database needs, for somebody else to run.
         json: Print JSON.
     """
-    from ringonce.app import store_options
+    from ringonce.parts import store_options
     from ringonce.store import migrate as bring_up
     from ringonce.store import migration_script
 
@@ -84,7 +84,7 @@ async def _results() -> list[dict[str, object]]:
 
 
 def _channels(config: Config, add: object) -> None:
-    from ringonce.app import entries
+    from ringonce.parts import entries
 
     assert callable(add)
     try:
@@ -100,7 +100,7 @@ def _channels(config: Config, add: object) -> None:
 
 
 def _templates(config: Config, add: object) -> None:
-    from ringonce.app import templates
+    from ringonce.parts import templates
 
     assert callable(add)
     library = templates(config, lambda _kind, _text: None)
@@ -130,8 +130,8 @@ def _api(config: Config, add: object) -> None:
 async def _database(config: Config, add: object) -> None:
     import time
 
-    from ringonce.app import store_options
     from ringonce.engine.contract import decode_event
+    from ringonce.parts import store_options
     from ringonce.store import make_store
 
     assert callable(add)

@@ -92,7 +92,8 @@ def _attempt(attempt: AttemptRow) -> Line:
     if attempt.outcome == "accepted":
         known = f", message id {attempt.message_id}" if attempt.message_id else ""
         return Line(at, f"{who}: the provider accepted it{known}")
-    answer = " ".join(part for part in (attempt.provider_code, attempt.answer) if part)
+    told, word = attempt.answer, attempt.provider_code or ""
+    answer = told if word in told else f"{word} {told}".strip()
     said = f": {answer}" if answer else ""
     rule = f" [rule: {attempt.rule}]" if attempt.rule else ""
     if attempt.outcome == "unknown":

@@ -206,6 +206,8 @@ def _refused(
             pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
             return _wait(g, now, error, (*effects, pause, alert), notes)
         case OutcomeClass.DISABLED | OutcomeClass.NOT_IMPLEMENTED:
+            if outcome.scope in OTHERS_GO_ON:
+                return _wait(g, now + AUTH_PROBE_AFTER, error, effects, notes)
             return _wait(g, now, error, (*effects, Pause("channel", outcome.cls.value)), notes)
         case OutcomeClass.ACCEPTED:
             raise IllegalTransition("an accepted answer is no refusal", mend=_BUG)
