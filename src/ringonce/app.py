@@ -15,7 +15,7 @@ from ringonce.clock import SystemClock, SystemEntropy
 from ringonce.config import change
 from ringonce.core.explain import explain
 from ringonce.engine.asking import Asker
-from ringonce.engine.channels import Channels, Entry
+from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.people import People
