@@ -16,7 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from ringonce.errors import ConfigError, SchemaError, SqliteBuildError, StoreError, StoreUnavailable
-from ringonce.store import SqlStore, StoreOptions, migrate, migration_script, open_store, schema_version
+from ringonce.store import StoreOptions, migrate, migration_script, open_store, schema_version
 from ringonce.store.schema import VERSION_TABLE, create, metadata
 from ringonce.store.sqlite import SqliteOptions, choose_journal
 from tests.servers.postgres import Database, fresh_database
@@ -379,9 +379,14 @@ def test_options_that_are_unknown(option: str) -> None:
     assert caught.value.field == f"store.{option}"
 
 
-async def test_a_closed_store_says_so(open_one) -> None:  # noqa: ANN001
+@pytest.mark.parametrize("kind", ["sqlite", "asyncpg", "psycopg"])
+async def test_a_closed_store_says_so(request: pytest.FixtureRequest, kind: str) -> None:
     """Before ``open`` and after ``close`` every call is refused, not hung."""
-    store: SqlStore = await open_one()
+    url = "sqlite://" if kind == "sqlite" else request.getfixturevalue("pg_empty").url(kind)
+    store = open_store(url, decode=decode)
+    with pytest.raises(StoreUnavailable):
+        await store.backlog()
+    await store.open()
     await store.close()
     with pytest.raises(StoreUnavailable):
         await store.backlog()
