@@ -9,7 +9,19 @@ import pytest
 from tests.servers.postgres import URL_VARIABLE, Database, PostgresServer, fresh_database
 
 # Rooms whose tests never need a database: a run of these alone starts none.
-WITHOUT_DATABASE = ("api", "app", "arch", "cli", "config", "core", "model", "providers", "vendors", "wire")
+WITHOUT_DATABASE = (
+    "api",
+    "app",
+    "arch",
+    "cli",
+    "config",
+    "core",
+    "demo",
+    "model",
+    "providers",
+    "vendors",
+    "wire",
+)
 SERVER = pytest.StashKey[PostgresServer]()
 
 

@@ -77,6 +77,7 @@ def _also(rule: Rule) -> str:
     facts = {
         "drops the address": rule.drop_address,
         "ambiguous": rule.ambiguous,
+        "a fresh credential is tried once": rule.refresh,
         f"scope: {rule.scope}": rule.scope,
         f"floor: {rule.floor}": rule.floor,
         "new address": rule.re_address,

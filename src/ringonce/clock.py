@@ -42,6 +42,10 @@ class SystemEntropy:
         """Uniform in [0, 1)."""
         return random.random()  # noqa: S311 - jitter, not a secret
 
+    def random_bytes(self, count: int) -> bytes:
+        """From the operating system's generator for keys."""
+        return os.urandom(count)
+
     def token(self) -> str:
         """Process id and 64 random bits: fresh for each start."""
         return f"{os.getpid()}-{secrets.token_hex(8)}"

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from uuid import UUID
 
+    from ringonce.core.render import Template
     from ringonce.model.event import Event
     from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Address
@@ -85,6 +86,7 @@ __all__ = [
     "Settled",
     "Store",
     "Telemetry",
+    "Templates",
     "TimelineEntry",
     "Wire",
     "Write",
@@ -124,6 +126,10 @@ class Entropy(Protocol):
         """An owner id, fresh for each process start."""
         ...
 
+    def random_bytes(self, count: int) -> bytes:
+        """Random bytes that are fit for keys."""
+        ...
+
 
 class Wire(Protocol):
     """Carries requests. Every one gets exactly one answer, in any order, in batches, on the event loop."""
@@ -158,6 +164,18 @@ class Telemetry(Protocol):
 
     def alert(self, kind: str, text: str, /, **labels: str) -> None:
         """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+        ...
+
+
+class Templates(Protocol):
+    """Named texts, compiled."""
+
+    def get(self, name: str) -> Template:
+        """A template. Raises TemplateError: unknown, or what is wrong with it."""
+        ...
+
+    def refresh(self) -> None:
+        """Take changes over; cheap when it was asked a moment ago."""
         ...
 
 
@@ -237,8 +255,15 @@ class Store(Protocol):
         """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
         ...
 
-    async def extend(self, owner: str, lease: int, *, now: int | None = None) -> set[UUID]:
-        """Prolong all live leases of ``owner``; the ids that it still holds."""
+    async def extend(
+        self,
+        owner: str,
+        lease: int,
+        rows: Sequence[tuple[UUID, int]] | None = None,
+        *,
+        now: int | None = None,
+    ) -> set[UUID]:
+        """Prolong leases of ``owner``: those of ``rows`` (id, fence), or all; the ids that it still holds."""
         ...
 
     async def settle(

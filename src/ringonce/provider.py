@@ -7,13 +7,15 @@ SMTP, pooling, timeouts, redaction, size caps and the guard against private addr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ringonce.core.classify import JSON_API, Rule, classify
+from ringonce.core.text import cut, length
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
 from ringonce.model.exchange import (
     Answer,
+    Credential,
     Fault,
     HttpAnswer,
     HttpRequest,
@@ -29,6 +31,9 @@ from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import InDoubt
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = [
     "JSON_API",
     "Address",
@@ -37,6 +42,7 @@ __all__ = [
     "ConfigError",
     "Content",
     "Context",
+    "Credential",
     "Fault",
     "Features",
     "HttpAnswer",
@@ -57,6 +63,7 @@ __all__ = [
     "ScriptedAnswer",
     "ScriptedRequest",
     "classify",
+    "cut",
     "length",
 ]
 
@@ -65,7 +72,7 @@ __all__ = [
 class Features:
     """What a provider can carry; anything else is refused at acceptance.
 
-    ``max_text`` counts ``unit`` (``chars``, ``bytes`` or ``utf16``); None: no limit. ``max_bytes`` is the limit
+    ``max_text`` counts ``unit`` (see ``length``); None: no limit. ``max_bytes`` is the limit
     of the whole request body.
     """
 
@@ -78,13 +85,24 @@ class Features:
     max_bytes: int | None = None
 
 
+def _no_entropy(count: int) -> bytes:
+    """Zeros would be worse than an error: keys are made of it."""
+    raise TypeError(f"this context has no entropy, and {count} bytes were asked for")
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a provider may know besides the message. ``now``: microseconds UTC. ``timeout``: seconds."""
+    """What a provider may know besides the message. ``now``: microseconds UTC. ``timeout``: seconds.
+
+    ``credential``: what ``granted`` returned, for a provider that needs a grant. ``entropy(count)`` gives random
+    bytes that are fit for keys.
+    """
 
     now: int
     timeout: float = 15.0
     registered_at: int | None = None
+    credential: str | None = field(default=None, repr=False)
+    entropy: Callable[[int], bytes] = _no_entropy
 
 
 class Provider:
@@ -93,7 +111,8 @@ class Provider:
     ``Options`` is a frozen dataclass; its fields are the provider's keys in ``[channels.NAME]`` (a trailing
     underscore is left out: ``from_`` is the key ``from``), a field without default must be set. Their values
     come as plain TOML values with secrets already resolved and of the annotated types; the constructor checks
-    them and raises ConfigError. Mark a secret ``field(repr=False)``.
+    them and raises ConfigError. Mark a secret ``field(repr=False)``. A text that may also be given as the path of
+    a file is marked ``field(metadata={"file": True})``: the constructor gets the file's text.
     """
 
     name: ClassVar[str]
@@ -159,6 +178,20 @@ class Provider:
     def _refused(self, field: str, mend: str) -> InputError:
         return InputError(f"{self.name} carries no {field}", field=f"content.{field}", mend=mend)
 
+    def grant(self, context: Context) -> Request | None:
+        """Build the call that fetches a credential; None: this provider needs none.
+
+        It is made before any attempt begins, and its answer is kept for all channels of the same ``account``.
+        """
+        return None
+
+    def granted(self, answer: Answer, context: Context) -> Credential | Outcome:
+        """The credential that the answer to ``grant`` brings, or why it brings none.
+
+        A transient or rate-limited outcome is tried again; anything else is a refusal and pauses the channel.
+        """
+        raise TypeError(f"provider {self.name} asks for no grant")
+
     def request(self, message: Message, address: Address, context: Context) -> Request:
         """Build the one call. Raises InputError when the content can not be sent (becomes invalid_payload)."""
         raise TypeError(f"provider {self.name} builds no request")
@@ -170,15 +203,6 @@ class Provider:
         A method of the class, because an answer can be understood without options and credentials.
         """
         return classify(answer, cls.rules, push=cls.push, now=context.now)
-
-
-def length(text: str, unit: str) -> int:
-    """How long a text is in ``chars`` (code points), ``bytes`` (UTF-8) or ``utf16`` (code units)."""
-    if unit == "bytes":
-        return len(text.encode())
-    if unit == "utf16":
-        return len(text.encode("utf-16-le")) // 2
-    return len(text)
 
 
 def _unfit(text: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import MISSING, fields
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -49,13 +50,20 @@ def provider(name: str) -> type[Provider]:
     raise ConfigError(f'there is no provider "{name}"', field="provider", mend=_nearest(name, names()))
 
 
-def build(name: str, settings: Mapping[str, object]) -> Provider:
+def build(name: str, settings: Mapping[str, object], folder: Path | None = None) -> Provider:
     """A provider with its options, which are the channel's keys that are not the engine's own.
+
+    ``folder``: where the path of a file counts from; None: the working directory.
 
     Raises ConfigError naming the key: unknown (with the nearest one), missing, of the wrong type, or refused by
     the provider. The message never repeats a value, which may be a secret.
     """
-    cls = provider(name)
+    return construct(provider(name), settings, folder)
+
+
+def construct(cls: type[Provider], settings: Mapping[str, object], folder: Path | None = None) -> Provider:
+    """The same for a class, installed or not: the test kit takes one that no registry knows."""
+    name = cls.name
     known = {field.name.rstrip("_"): field for field in fields(cls.Options)}
     for key in settings:
         if key not in known:
@@ -65,7 +73,10 @@ def build(name: str, settings: Mapping[str, object]) -> Provider:
             raise ConfigError(
                 f"provider {name} needs {key}", field=key, mend=f'set {key} = "…" in the channel'
             )
-    named = {known[key].name: value for key, value in settings.items()}
+    named = {
+        known[key].name: _text(key, value, folder or Path()) if known[key].metadata.get("file") else value
+        for key, value in settings.items()
+    }
     try:
         # Not strict: environment variables bring numbers and switches as text.
         options = msgspec.convert(named, cls.Options, strict=False)
@@ -76,6 +87,18 @@ def build(name: str, settings: Mapping[str, object]) -> Provider:
             what[:1].lower() + what[1:], field=key or None, mend=f"see provider {name}"
         ) from None
     return cls(options)
+
+
+def _text(key: str, value: object, folder: Path) -> object:
+    """What an option that may be a file's path says: a text that begins like JSON or PEM is the content itself."""
+    if not isinstance(value, str) or value.lstrip()[:1] in {"{", "-"} or "\n" in value.strip():
+        return value
+    try:
+        return (folder / Path(value.strip()).expanduser()).read_text("utf-8")
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        mend = "give the path of a file that can be read, or its content"
+        raise ConfigError(f"the file can not be read: {reason}", field=key, mend=mend) from None
 
 
 def answer_names() -> tuple[str, ...]:

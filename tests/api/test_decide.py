@@ -184,3 +184,15 @@ async def test_openapi_describes_the_structure_and_the_errors(api: Caller) -> No
     assert post["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/Body")
     assert "send_at" in description["components"]["schemas"]["Body"]["properties"]
     assert "application/problem+json" in post["responses"]["default"]["content"]
+
+
+async def test_bodies_of_decisions_are_limited_too(api: Caller) -> None:
+    """No route reads a body without end."""
+    answer = await api.call("PATCH", "/v1/channels/ok", raw=[b'{"enabled": "', *([b"x" * 65_536] * 3)])
+    assert (answer.status, answer.json["code"]) == (413, "payload_too_large")
+
+
+async def test_unknown_methods_are_problem_documents(api: Caller) -> None:
+    """Also what the framework refuses is a problem document with a code."""
+    answer = await api.call("DELETE", "/v1/notifications")
+    assert (answer.status, answer.json["code"]) == (405, "method_not_allowed")

@@ -45,13 +45,14 @@ SQL = re.compile(
     re.DOTALL,
 )
 
-# The companies and products among the providers, each with the file that may name it. Protocols and plain words
-# (smtp, smpp, webhook, webpush, inapp, sandbox, max, teams) are no vendors' names.
+# The companies and products among the providers, each with the files that may name it. Protocols and plain words
+# (smtp, smpp, webhook, webpush, inapp, sandbox, max, teams) are no vendors' names. One vendor's protocol may carry
+# another one's fields, and behind one protocol several vendors may answer.
 VENDORS = {
-    "apns": "apns",
+    "apns": "apns fcm",
     "apprise": "apprise",
     "discord": "discord",
-    "fcm": "fcm",
+    "fcm": "fcm webpush",
     "firebase": "fcm",
     "slack": "slack",
     "telegram": "telegram",
@@ -184,7 +185,7 @@ def names_vendor(path: str, source: str) -> Iterator[str]:
         return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         for found in VENDOR.finditer(token.string) if token.type != tokenize.NEWLINE else ():
-            if path != f"providers/{VENDORS[found[0].lower()]}.py":
+            if path not in {f"providers/{name}.py" for name in VENDORS[found[0].lower()].split()}:
                 line = token.start[0] + token.string[: found.start()].count("\n")
                 yield f"{line}: {found[0]}"
 

@@ -49,6 +49,17 @@ def test_send_drain_report_explain(ring: Ring, accepted: Callable[..., str]) -> 
     assert len(words.splitlines()) >= 3
 
 
+def test_explain_masks_an_address_that_stands_for_the_recipient(
+    ring: Ring, accepted: Callable[..., str]
+) -> None:
+    """Words and JSON of `explain` tell enough of an address to recognise it, not enough to use it."""
+    done = ring("send", "--to", "ok=ada@example.com", "--text", "hello", "--json")
+    id_ = done.json["notifications"][0]["id"]
+    for told in (ring("explain", id_).out, ring("explain", id_, "--json").out):
+        assert "a***@example.com" in told
+        assert "ada@" not in told
+
+
 def test_drain_says_what_is_left_and_why(ring: Ring, accepted: Callable[..., str]) -> None:
     """--drain ends although a channel is off and something is not due yet, and names both."""
     ring("channels", "disable", "ok")
@@ -60,6 +71,14 @@ def test_drain_says_what_is_left_and_why(ring: Ring, accepted: Callable[..., str
     assert "flaky: 1 not due yet" in done.out
     left = {item["channel"]: item for item in ring("worker", "--drain", "--json").json["left"]}
     assert (left["ok"]["disabled"], left["flaky"]["future"]) == (True, 1)
+
+
+def test_drain_names_a_channel_that_is_gone(ring: Ring, folder: Path, accepted: Callable[..., str]) -> None:
+    """What waits for a channel that is no longer configured is left and named."""
+    accepted("flaky")
+    (folder / "ringonce.toml").write_text("[channels.ok]\nprovider='sandbox'\n")
+    done = ring("worker", "--drain")
+    assert (done.code, done.out) == (0, "drained; left:\n  flaky: 1 channel not configured\n")
 
 
 def test_a_channel_switched_on_again_goes_on(ring: Ring, accepted: Callable[..., str]) -> None:

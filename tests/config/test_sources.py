@@ -61,6 +61,12 @@ def test_unknown_variable_is_an_error_that_names_it(tmp_path: Path) -> None:
         loaded(tmp_path, "", RINGONCE_STORE_URI="x")
 
 
+def test_unknown_section_of_a_variable_suggests_the_nearest_variable(tmp_path: Path) -> None:
+    """A variable whose section does not exist is refused with the nearest variable."""
+    with pytest.raises(ConfigError, match=r"RINGONCE_STOER_URL.*did you mean RINGONCE_STORE_URL\?"):
+        loaded(tmp_path, "", RINGONCE_STOER_URL="x")
+
+
 def test_wrong_value_names_the_variable(tmp_path: Path) -> None:
     """A wrong value from the environment is blamed on the variable, not on the file."""
     with pytest.raises(ConfigError, match=r"RINGONCE_API_PORT.*whole number"):

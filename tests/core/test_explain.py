@@ -111,7 +111,17 @@ def test_attempts(attempt: AttemptRow, text: str) -> None:
         ),
         ("receipt", {"attempt": 1, "kind": "delivered"}, "the provider reports attempt 1 as delivered"),
         ("read", {}, "read by the recipient"),
+        (
+            "code_error",
+            {"code": "NTF_TEMPLATE_INVALID", "text": "line 3"},
+            "its template failed: line 3",
+        ),
         ("code_error", {"code": "X"}, "a code error: what we sent can not be accepted (X)"),
+        (
+            "credential_failed",
+            {"text": "HTTP 503"},
+            "no credential could be fetched, so no attempt began: HTTP 503",
+        ),
         ("guard_failed", {"error": "boom"}, "guard failed: error boom"),
         ("released", {}, "released"),
     ],

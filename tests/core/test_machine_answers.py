@@ -287,3 +287,33 @@ def test_auth_of_one_receiver_stops_nobody_else() -> None:
     made = answered(replace(DENIED, scope="endpoint"))
     assert effects(made, Pause) == []
     assert effects(made, Send) == [Send(NOW + 300 * S, armed=True)]
+
+
+def test_an_expired_credential_is_renewed_once() -> None:
+    """A call refused for a credential that may have expired is made again at once, uncounted, but not twice."""
+    expired = replace(DENIED, refresh=True)
+    for policy in (PLAIN, replace(PLAIN, on_auth=OnAuth.FAIL)):
+        made = answered(expired, policy=policy, now=NOW + 3)
+        assert (made.state.status, made.state.attempts, made.state.spent) == (Status.PENDING, 0, Spent())
+        assert made.effects == (Send(NOW + 3, armed=True),)
+        again = answered(expired, state=made.state, attempt=2, policy=policy)
+        assert [a.kind for a in effects(again, Alert)] == ["auth"]  # type: ignore[attr-defined]
+        assert (again.state.final, again.state.attempts) == ((False, 0) if policy is PLAIN else (True, 1))
+    other = answered(expired, state=replace(ready(), last_error=LastError("NTF_PROVIDER_TRANSIENT")))
+    assert effects(other, Alert) == []
+
+
+def test_auth_of_one_platform_stops_no_other() -> None:
+    """A refused credential of one platform delays its own row and pauses no lane: who is on which is not known."""
+    made = answered(replace(DENIED, scope="platform"))
+    assert effects(made, Pause) == []
+    assert effects(made, Send) == [Send(NOW + 300 * S, armed=True)]
+
+
+def test_one_endpoint_that_lacks_it_stops_nobody_else() -> None:
+    """A receiver of its own that answers "not implemented" delays its own row and pauses no lane."""
+    absent = Outcome(OutcomeClass.NOT_IMPLEMENTED, scope="endpoint")
+    made = answered(absent)
+    assert effects(made, Pause) == []
+    assert effects(made, Send) == [Send(NOW + 300 * S, armed=True)]
+    assert made.state.attempts == 0

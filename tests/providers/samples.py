@@ -26,6 +26,9 @@ def message(
     attempt: int = 1,
     reference: str = str(ID),
     event_type: str = "order.shipped",
+    priority: str = "normal",
+    collapse: str | None = None,
+    expires_at: int | None = None,
 ) -> Message:
     """Attempt number ``attempt`` of a notification."""
     return Message(
@@ -39,6 +42,9 @@ def message(
         tenant="acme",
         recipient="user-1",
         created_at=CREATED,
+        priority=priority,
+        collapse=collapse,
+        expires_at=expires_at,
     )
 
 

@@ -41,8 +41,10 @@ def program(name: str, *arguments: str) -> Iterator[int]:
     command = [sys.executable, "-m", f"ringonce.vendors.{name}", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield int(process.stdout.readline())
-        process.terminate()
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.terminate()
         assert process.wait(10) == 0
 
 

@@ -7,7 +7,13 @@ from fastapi.openapi.utils import get_openapi
 
 from ringonce.api import notifications, operations, problems, schemas
 from ringonce.api.access import Access
+from ringonce.api.body import BodyLimit
 from ringonce.api.facade import Facade
+
+BATCH_TIMES = 32
+"""A batch may be this many times as large as one event may be."""
+OTHER_BODIES = 65_536
+"""The largest body of any other request, in bytes."""
 
 
 def create_app(
@@ -27,6 +33,12 @@ def create_app(
     app.state.max_payload = max_payload
     app.include_router(notifications.router)
     app.include_router(operations.router)
+    app.add_middleware(
+        BodyLimit,
+        limits={"/v1/notifications": max_payload, "/v1/notifications/batch": BATCH_TIMES * max_payload},
+        other=OTHER_BODIES,
+    )
+    # Added last, it is asked first.
     app.add_middleware(Access, key=key)
     problems.install(app)
 

@@ -1,24 +1,47 @@
-"""Reads a request's body up to a limit, and nothing but JSON."""
+"""How much of a request is read: never more than its route allows, and only JSON where an event is expected."""
+
+from collections.abc import Mapping
 
 from fastapi import HTTPException, Request
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ringonce.errors import PayloadTooLarge
+TOO_LARGE = 413
+UNSUPPORTED = 415
 
 
-async def read(request: Request, limit: int) -> bytes:
-    """The body. Raises PayloadTooLarge as soon as it is longer than ``limit`` bytes; HTTPException 415."""
+class BodyLimit:
+    """ASGI middleware: a body over the route's limit is refused as soon as that is known."""
+
+    def __init__(self, app: ASGIApp, limits: Mapping[str, int], other: int) -> None:
+        self._app = app
+        self._limits = limits
+        self._other = other
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count what is read."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        limit = self._limits.get(scope["path"], self._other)
+        declared = Headers(scope=scope).get("content-length", "")
+        length = 0
+
+        async def counted() -> Message:
+            nonlocal length
+            message = await receive()
+            length += len(message.get("body", b""))
+            if length > limit or (declared.isdigit() and int(declared) > limit):
+                raise HTTPException(TOO_LARGE, f"the body is larger than {limit} bytes; send less data")
+            return message
+
+        await self._app(scope, counted, send)
+
+
+async def read(request: Request) -> bytes:
+    """The body. Raises HTTPException: 413, or 415 for anything but JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
         # Also keeps out what a web page may send across origins without asking first.
-        raise HTTPException(415, "send the header Content-Type: application/json")
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > limit:
-        raise PayloadTooLarge(f"{declared} bytes; at most {limit}", mend="send less data")
-    parts: list[bytes] = []
-    length = 0
-    async for part in request.stream():
-        length += len(part)
-        if length > limit:
-            raise PayloadTooLarge(f"more than {limit} bytes", mend="send less data")
-        parts.append(part)
-    return b"".join(parts)
+        raise HTTPException(UNSUPPORTED, "send the header Content-Type: application/json")
+    return await request.body()

@@ -18,9 +18,6 @@ from ringonce.model.notification import Status
 router = APIRouter(prefix="/v1", tags=["notifications"])
 
 MOST_IN_A_BATCH = 1_000
-BATCH_TIMES = 32
-"""A batch may be this many times as large as one event may be."""
-
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -39,7 +36,7 @@ async def accept(
 ) -> JSONResponse:
     """Accept one event. It is stored when this answers; the providers are called later."""
     limit: int = request.app.state.max_payload
-    raw: bytes | dict[str, Any] = await read(request, limit)
+    raw: bytes | dict[str, Any] = await read(request)
     if idempotency_key is not None:
         assert isinstance(raw, bytes)
         raw = load(raw, limit)
@@ -60,7 +57,7 @@ async def accept_batch(request: Request) -> JSONResponse:
 
     An item whose event id is known with another body says `conflict`; the others are stored.
     """
-    raw = await read(request, BATCH_TIMES * request.app.state.max_payload)
+    raw = await read(request)
     try:
         items = _LIST.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -36,6 +36,15 @@ STATUS_OF: tuple[tuple[type[RingonceError], int], ...] = (
 )
 """The first class that fits decides; what fits none is a bug of ours: 500."""
 
+CODE_OF_STATUS = {
+    400: "bad_request",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "payload_too_large",
+    415: "unsupported_media_type",
+}
+"""Not by the names of http.HTTPStatus, which change with the Python version."""
+
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status", "code"],
@@ -102,7 +111,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def plain(_request: Request, error: HTTPException) -> JSONResponse:
-        code = HTTPStatus(error.status_code).name.lower()
+        code = CODE_OF_STATUS.get(error.status_code, "http_error")
         return problem(error.status_code, str(error.detail), code, headers=error.headers)
 
     @app.exception_handler(Exception)

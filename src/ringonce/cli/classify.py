@@ -158,6 +158,8 @@ def _answers(case: Mapping[str, Any], cls: type[Provider]) -> list[Answer]:
         return [ScriptedAnswer(_text(body), "")]
     if cls.transport == "smtp":
         return _mail(case, status, stage, body)
+    if status is None and case.get("provider") in cls.answers_as and isinstance(body, dict):
+        status = 0  # told by another program, in its own words
     if status is None:
         raise InputError("a case tells a status or an event", field="http_status", mend="give one of them")
     headers = case.get("headers") or {}

@@ -35,7 +35,7 @@ def classify(
     """Say what ringonce would do with a provider's answer. Nothing is sent or stored.
 
     Args:
-        provider: Whose answer it is, e.g. smtp or smtp.
+        provider: Whose answer it is, e.g. smtp or webhook.
         status: The HTTP status, or the SMTP reply code.
         header: A header of the answer, as Name: value. May be repeated.
         body: The body, or @FILE.

@@ -184,7 +184,8 @@ def report(
         show_table(list(dict.fromkeys(shown)), flat, empty="nothing was accepted yet")
     else:
         for name, value in _flat(rows[0]).items():
-            say(f"{name.replace('_', ' '):<24} {value}")
+            kind, colon, code = name.partition(":")
+            say(f"{kind.replace('_', ' ') + colon + code:<40} {value}")
     return OK
 
 
@@ -198,6 +199,11 @@ def _flat(row: Mapping[str, object]) -> dict[str, object]:
         else:
             flat[name] = value
     return flat
+
+
+def _data(row: Mapping[str, object]) -> object:
+    payload = row["payload"]
+    return payload.get("data", {}) if isinstance(payload, dict) else {}
 
 
 def outbox_list(*, kind: str | None = None, after: int = 0, limit: int = 100, json: bool = False) -> int:
@@ -218,5 +224,8 @@ def outbox_list(*, kind: str | None = None, after: int = 0, limit: int = 100, js
     if json:
         show_json(rows)
     else:
-        show_table(("position", "kind", "key", "event_id", "payload"), rows, empty="the outbox is empty")
+        shown = [{**row, **data} for row in rows if isinstance(data := _data(row), dict)]
+        show_table(
+            ("position", "kind", "key", "channel", "status", "code"), shown, empty="the outbox is empty"
+        )
     return OK

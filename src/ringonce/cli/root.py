@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from pathlib import Path  # noqa: TC003 - cyclopts reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from ringonce.cli import channels, classify_command, database, failures, policy, read, recipients, send, work
+from ringonce import __version__
+from ringonce.cli import (
+    channels,
+    classify_command,
+    database,
+    demo,
+    failures,
+    policy,
+    read,
+    recipients,
+    send,
+    work,
+)
 from ringonce.cli.session import FAILED, NOT_FOUND, OK, USAGE, UsageError, config_file
 from ringonce.errors import ConfigError, NotFoundError, RingonceError
 
@@ -25,10 +36,10 @@ def make() -> App:
     app = App(
         name="ringonce",
         help="Notifications that reach the person once, or show exactly why they did not.",
-        version=lambda: version("ringonce"),
+        version=__version__,
         default_parameter=Parameter(negative=()),
     )
-    for group in (work, send, read, failures, channels, recipients, classify_command, policy, database):
+    for group in (demo, work, send, read, failures, channels, recipients, classify_command, policy, database):
         group.register(app)
 
     @app.meta.default

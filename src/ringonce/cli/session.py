@@ -87,7 +87,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Mapping[str, object]], *, 
     if not rows:
         say(empty)
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column in columns:
         numeric = all(isinstance(row.get(column), (int, float)) for row in rows)
         table.add_column(column.replace("_", " "), justify="right" if numeric else "left", overflow="fold")

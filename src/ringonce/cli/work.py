@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from ringonce import __version__
 from ringonce.cli.session import OK, UsageError, configuration, note, opened, say, show_json
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ def up(*, host: str | None = None, port: int | None = None) -> int:
 
 
 async def _up(host: str, port: int) -> None:
-    from importlib.metadata import version
-
     from ringonce.errors import ConfigError
 
     try:
@@ -70,7 +69,7 @@ async def _up(host: str, port: int) -> None:
                     ringonce,
                     key=config.api.key,
                     max_payload=config.limits.max_payload,
-                    version=version("ringonce"),
+                    version=__version__,
                 )
                 working = asyncio.create_task(ringonce.run_worker(stop))
                 serving = asyncio.create_task(serve(app, listening, stop))
@@ -108,8 +107,7 @@ def worker(
 
     drained, channels = asyncio.run(run())
     if drained is not None:
-        disabled = {str(view["name"]) for view in channels if not view["enabled"]}
-        _show_left(drained, disabled, json=json)
+        _show_left(drained, {str(view["name"]): view["enabled"] is True for view in channels}, json=json)
     return OK
 
 
@@ -123,18 +121,18 @@ def _greet(ringonce: Ringonce) -> None:
         )
 
 
-def _show_left(drained: Drained, disabled: set[str], *, json: bool) -> None:
+def _show_left(drained: Drained, enabled: dict[str, bool], *, json: bool) -> None:
     from ringonce.engine.views import backlog_view
 
-    views = [{**backlog_view(item), "disabled": item.channel in disabled} for item in drained.left]
+    views = [{**backlog_view(item), "disabled": not enabled.get(item.channel, True)} for item in drained.left]
     if json:
         show_json({"left": views})
         return
+    why = {None: "channel not configured", False: "channel disabled", True: "channel paused"}
     lines = []
     for item in drained.left:
         reasons = [
-            (item.movable, "channel disabled" if item.channel in disabled else "channel not configured"),
-            (item.paused, "channel paused"),
+            (item.paused, why[enabled.get(item.channel)]),
             (item.future, "not due yet"),
             (item.held, "in doubt: a person or a receipt decides"),
         ]
@@ -167,3 +165,4 @@ def _log_to_stderr() -> None:
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    logging.getLogger("alembic").setLevel(logging.WARNING)

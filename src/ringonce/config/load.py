@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ringonce.config import sources
 from ringonce.config.channels import read_channel
 from ringonce.config.keys import LATER_SECTIONS, SECTIONS
+from ringonce.config.kinds import nearest
 from ringonce.config.model import DEFAULT_FILE, Config
 from ringonce.config.reader import Problems, Table
 
@@ -36,14 +37,30 @@ def load(
     file = Path(chosen) if chosen is not None else None
     raw = sources.read_file(file) if file is not None else {}
     paths = sources.variables(env, {"channels": True, **dict.fromkeys(SECTIONS, False)})
-    origins = sources.overlay(raw, env, paths)
-    origin = str(chosen) if chosen is not None else ""
-    return _build(_merged(raw, overrides or {}), Problems(origin, origins), env, file)
+    known = {
+        name: path for name, path in paths.items() if path[0] in {*SECTIONS, *LATER_SECTIONS, "channels"}
+    }
+    origins = sources.overlay(raw, env, known)
+    problems = Problems(
+        str(chosen) if chosen is not None else "", {**origins, **{name: name for name in paths}}
+    )
+    for name in paths.keys() - known.keys():
+        problems.add(name, "fits no key", nearest(name, _variables()))
+    return _build(_merged(raw, overrides or {}), problems, env, file)
 
 
 def from_mapping(raw: Mapping[str, object], *, overrides: Mapping[str, object] | None = None) -> Config:
     """A configuration written in code, with the file's structure. The environment overrides nothing in it."""
     return _build(_merged(copy.deepcopy(dict(raw)), overrides or {}), Problems(""), os.environ, None)
+
+
+def _variables() -> list[str]:
+    """The variables of the plain sections."""
+    return [
+        f"{sources.PREFIX}{section}_{key.name}".upper()
+        for section, (_, keys) in SECTIONS.items()
+        for key in keys
+    ]
 
 
 def _merged(raw: dict[str, object], overrides: Mapping[str, object]) -> dict[str, object]:

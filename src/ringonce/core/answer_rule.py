@@ -55,6 +55,7 @@ class Rule:
     ambiguous: bool = False
     scope: str | None = None
     floor: str | None = None
+    refresh: bool = False
 
     def holds(self, facts: Facts) -> bool:
         """Does everything that is stated under *when* hold?"""

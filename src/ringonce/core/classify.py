@@ -57,6 +57,7 @@ def classify(answer: Answer, rules: Sequence[Rule], *, push: bool, now: int) -> 
         scope=rule.scope or ("channel" if cls is OutcomeClass.AUTH else None),
         re_address=facts.pick(rule.re_address) if rule.re_address else None,
         floor=rule.floor or ("rate_limited" if limited else None),
+        refresh=rule.refresh,
         text=_words(facts, accepted=accepted),
         rule=rule.name,
         source=rule.source,

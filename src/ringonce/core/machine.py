@@ -4,18 +4,14 @@
 follows. The table is total; a pair that can only be a bug is ``ILLEGAL`` and raises IllegalTransition. What a
 person or a race may well try (a cancel after a mark) is a ``Refusal`` in the Step, never an exception.
 
-The rules that the handlers encode:
-
 * ``version`` grows by one exactly when a fact changed. ``open`` belongs to the lease and is no fact.
 * ``attempts`` counts calls begun. ``spent`` is what they used of the budgets since these last began anew: at
   creation, or when a person retries. Reopening by the machine takes what is left, so that a provider that
   accepts and then reports a failure can not keep a notification in the loop for ever.
-* ``unknown`` holds the attempts without a verdict. Under ``in_doubt`` the doubt is about the newest of them; the
-  older ones have already been passed over by the policy or by a person.
+* ``unknown`` holds the attempts without a verdict. Under ``in_doubt`` the doubt is about the newest of them.
 * A verdict that says "it arrived" wins, however late; nothing is sent after it.
 * ``next_attempt_at`` is None exactly when nothing more will be tried by itself.
-* A revision that ends as sent or as terminally failed emits ``notification.dispatched`` once. Whatever ends after
-  such an end has a higher revision.
+* A revision that ends as sent or terminally failed emits ``notification.dispatched`` once; a later end has a higher.
 """
 
 from __future__ import annotations
@@ -64,13 +60,9 @@ NEW: Final = State(Status.PENDING)
 """What Enqueued steps: a notification that does not exist yet."""
 LOOKUP_AFTER: Final = 60 * SECOND
 AUTH_PROBE_AFTER: Final = 5 * MINUTE
+OTHERS_GO_ON: Final = frozenset({"address", "endpoint", "platform"})  # not (all of) the channel's own
 RE_ADDRESSES: Final = 2
 """How often one revision follows an address to its new form before the answer counts as a refusal."""
-
-
-def new() -> State:
-    """The state of a notification that is about to be created."""
-    return State(Status.PENDING)
 
 
 def step(state: State, event: TransitionEvent, now: int, jitter: float, policy: Policy) -> Step:
@@ -204,17 +196,18 @@ def _refused(
             told = (*notes, Note("code_error", {"code": error.code, "text": error.text}))
             return _end(g, spent, error, effects, told)
         case OutcomeClass.AUTH:
+            if begun and tally.heals(g.last_error, outcome):  # at once, with a fresh credential
+                return _wait(g, now, error, effects, notes)
             alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
             if policy.on_auth is OnAuth.FAIL:
                 return _end(g, spent, error, (*effects, alert), notes)
-            if outcome.scope in {
-                "address",
-                "endpoint",
-            }:  # one receiver's own credential: its neighbours go on
+            if outcome.scope in OTHERS_GO_ON:
                 return _wait(g, now + AUTH_PROBE_AFTER, error, (*effects, alert), notes)
             pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
             return _wait(g, now, error, (*effects, pause, alert), notes)
         case OutcomeClass.DISABLED | OutcomeClass.NOT_IMPLEMENTED:
+            if outcome.scope in OTHERS_GO_ON:
+                return _wait(g, now + AUTH_PROBE_AFTER, error, effects, notes)
             return _wait(g, now, error, (*effects, Pause("channel", outcome.cls.value)), notes)
         case OutcomeClass.ACCEPTED:
             raise IllegalTransition("an accepted answer is no refusal", mend=_BUG)
@@ -256,13 +249,13 @@ def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) 
         raise IllegalTransition("a notification is enqueued once", mend=_BUG)
     new = State(Status.PENDING, 0, next_attempt_at=e.due_at, expires_at=e.expires_at)
     if e.cancelled:
-        return tally.ended(
-            new, Status.CANCELLED, Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
-        )
+        return tally.ended(new, Status.CANCELLED, tally.WITHDRAWN)
     if e.suppressed_by is not None:
         return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
     if e.expires_at is not None and e.expires_at <= now:
         return tally.ended(new, Status.EXPIRED, Note("expired", {"reason": "expires_at"}))
+    if e.invalid is not None:
+        return _end(tally.ground(new, 0, 1, new.spent, ()), new.spent, *tally.unwritten(e.invalid))
     state = State(Status.PENDING, 1, next_attempt_at=e.due_at, expires_at=e.expires_at)
     return Step(state, (Send(e.due_at, armed=True),))
 
@@ -276,7 +269,7 @@ def _answered(s: State, e: Answered, now: int, jitter: float, policy: Policy) ->
         return _sent(s, s.attempts + e.begun, e.attempt, outcome.message_id, s.unknown)
     if e.begun and not tally.is_verdict(outcome):
         return _doubt(s, e.attempt, outcome, now, jitter, policy)
-    counted = e.begun and tally.counts(outcome, policy)
+    counted = e.begun and tally.counts(outcome, policy, s.last_error)
     g = tally.ground(s, s.attempts + counted, s.revision, s.spent, s.unknown)
     made = _refused(g, outcome, now, jitter, policy, begun=e.begun)
     if not tally.same(s, made.state):

@@ -26,6 +26,7 @@ LOST: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, ambiguous=True, text="the worker was lost after the call began"
 )
 ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
+WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
 REPORTED: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, text="the provider reports that it was not delivered"
 )
@@ -68,6 +69,12 @@ def hint(outcome: Outcome) -> int | None:
     return None if outcome.retry_after_s is None else outcome.retry_after_s * SECOND
 
 
+def unwritten(why: str) -> tuple[LastError, tuple[Effect, ...], tuple[Note, ...]]:
+    """There is no text to send, because its template failed: the error, and the note that tells of it."""
+    error = LastError(Code.TEMPLATE_INVALID.value, None, why)
+    return error, (), (Note("code_error", {"code": error.code, "text": why}),)
+
+
 def is_verdict(outcome: Outcome) -> bool:
     """It says yes or no. Only a transient failure can leave open whether the request was accepted."""
     return not (outcome.ambiguous and outcome.cls is OutcomeClass.TRANSIENT)
@@ -83,10 +90,15 @@ def late_note(attempt: int, outcome: Outcome) -> Note:
     return Note("late_verdict", {"attempt": attempt, "outcome": outcome.cls.value, "code": outcome.code})
 
 
-def counts(outcome: Outcome, policy: Policy) -> bool:
-    """A begun call with this answer uses up one of ``max_attempts``."""
+def heals(last: LastError | None, outcome: Outcome) -> bool:
+    """A credential that may only have expired is worth one more call with a fresh one, but not two in a row."""
+    return outcome.refresh and (last is None or last.code != Code.AUTH)
+
+
+def counts(outcome: Outcome, policy: Policy, last: LastError | None = None) -> bool:
+    """A begun call with this answer uses up one of ``max_attempts``. ``last``: what went wrong before it."""
     if outcome.cls is OutcomeClass.AUTH:
-        return policy.on_auth is OnAuth.FAIL
+        return policy.on_auth is OnAuth.FAIL and not heals(last, outcome)
     return outcome.cls is not OutcomeClass.DISABLED and outcome.cls is not OutcomeClass.NOT_IMPLEMENTED
 
 
@@ -158,7 +170,7 @@ def taken_back(s: State, attempt: int, outcome: Outcome, policy: Policy, revisio
     A call that counts nothing (a refused credential) leaves the budget by way of ``base``: ``attempts`` never shrink.
     """
     spent = charged(s.spent, policy, -1) if attempt in s.unknown else s.spent
-    if not counts(outcome, policy):
+    if not counts(outcome, policy, s.last_error):
         spent = Spent(spent.base + 1, spent.transient, spent.rate_limited, spent.unknown)
     return ground(s, s.attempts, revision, spent, without(s.unknown, attempt))
 

@@ -8,19 +8,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.machine import exhausted
+from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import NO_CALL_LEFT, attempt_row, build, judge
-from ringonce.errors import StoreError
 from ringonce.model.outcome import Outcome
+from ringonce.model.policy import OnAuth
 from ringonce.model.transition import Answered, Cancel, Expire, Note
 from ringonce.ports import Change
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.engine.brake import DropBrake, LaneBrake
     from ringonce.engine.channels import Channels, Entry
+    from ringonce.engine.credentials import Credentials
     from ringonce.engine.guards import Guards
     from ringonce.engine.settle import Settler
     from ringonce.model.exchange import Answer, Request
@@ -43,12 +45,11 @@ class Shared:
     settler: Settler
     channels: Channels
     guards: Guards
+    credentials: Credentials
     drops: DropBrake
     failing: LaneBrake
     clock: Clock
     entropy: Entropy
-    held: float = field(default=0.0)
-    """Monotonic time until which our leases are certainly ours; moved on by each successful extension."""
     refreshed: float = field(default=-1.0)
 
     async def refresh(self) -> None:
@@ -57,6 +58,14 @@ class Shared:
         if now - self.refreshed >= REFRESH:
             self.refreshed = now
             self.channels.apply(await self.store.overrides())
+
+
+@dataclass(slots=True)
+class Holding:
+    """A lease that we know of. ``until``: monotonic time until which it is certainly ours."""
+
+    fence: int
+    until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,7 @@ class Flight:
     number: int
     started_at: int
     started: float
+    credential: str | None = field(default=None, repr=False)
 
 
 class Lane:
@@ -80,6 +90,8 @@ class Lane:
         self._ready: deque[Claimed] = deque()
         self._flying: set[tuple[UUID, int]] = set()
         self._undone: dict[UUID, int] = {}
+        self._pending: dict[UUID, int] = {}
+        self._held: dict[UUID, Holding] = {}
         self._poll = POLL_BUSY
         self._clock_pair = (0, 0.0)
         self.wake = _nothing
@@ -87,7 +99,17 @@ class Lane:
     @property
     def busy(self) -> bool:
         """Something is under way or held."""
-        return bool(self._flying or self._ready or self._undone)
+        return bool(self._held)
+
+    def leases(self) -> list[tuple[UUID, int]]:
+        """(id, fence) of every lease that is to be prolonged: what we forgot, or never heard of, may be rescued."""
+        return [(id_, holding.fence) for id_, holding in self._held.items()]
+
+    def extended(self, ids: Collection[UUID], until: float) -> None:
+        """These leases have been prolonged."""
+        for id_, holding in self._held.items():
+            if id_ in ids:
+                holding.until = max(holding.until, until)
 
     async def turn(self) -> float:
         """One wave at most. Returns the seconds to wait before the next."""
@@ -98,24 +120,31 @@ class Lane:
         if entry is None or not entry.channel.enabled:
             await self.give_back()
             return POLL_IDLE
+        if not self._ready and (blocked := self._shared.credentials.blocked(entry)):
+            return min(POLL_IDLE, blocked / 1_000_000)  # nothing is claimed that could not be sent
         free = self._free(entry)
         if free <= 0:
             return POLL_IDLE  # an answer wakes the loop before
         full = await self._claim(entry, free)
+        held = self._shared.credentials.get(entry, self._woken) if self._ready else None
+        if isinstance(held, Missing):
+            if held.outcome is not None:
+                await self._without(entry, held, held.outcome)
+            return POLL_IDLE  # the credential's coming wakes the loop before
         wave = [self._ready.popleft() for _ in range(min(free, len(self._ready)))]
-        if not wave:
+        if not wave or held is None:
             self._poll = min(POLL_IDLE, self._poll * 2)
             return self._poll * (0.5 + self._shared.entropy.jitter())
         self._poll = POLL_BUSY
-        await self._wave(entry, wave)
+        await self._wave(entry, wave, held.credential)
         return 0.0 if self._ready or full else POLL_BUSY * self._shared.entropy.jitter()
 
     async def give_back(self) -> None:
-        """Give the leases of rows back that were claimed and not begun."""
-        rows = [(claimed.row.id, _fence(claimed.row)) for claimed in self._ready]
+        """Give everything back that led to no call: rows claimed and not begun, marks that were not used."""
+        self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in self._ready)
         self._ready.clear()
-        if rows:
-            await self._shared.store.release(self._shared.owner, rows)
+        if self._undone:
+            await self._undo()
 
     def _free(self, entry: Entry) -> int:
         limit = 1 if self._shared.failing.probing(self.name) else entry.channel.concurrency
@@ -129,12 +158,51 @@ class Lane:
         wanted = free + (entry.channel.concurrency if free > 1 else 0) - len(self._ready)
         before = self._shared.clock.monotonic()
         batch = await self._shared.store.claim(self.name, self._shared.owner, wanted, entry.channel.lease)
-        self._shared.held = max(self._shared.held, before + entry.channel.lease / 1_000_000)
         self._clock_pair = (batch.now, self._shared.clock.monotonic())
+        until = before + entry.channel.lease / 1_000_000
+        self._held.update((claimed.row.id, Holding(_fence(claimed.row), until)) for claimed in batch.rows)
         self._ready.extend(batch.rows)
         return len(batch.rows) >= wanted
 
-    async def _wave(self, entry: Entry, wave: list[Claimed]) -> None:
+    def _woken(self) -> None:
+        self.wake()
+
+    async def _without(self, entry: Entry, missing: Missing, outcome: Outcome) -> None:
+        """Nothing can be sent for want of a credential: no attempt begins, and the rows wait.
+
+        A failure that may pass delays them. A refusal is told to the first one, which pauses the lane and alerts;
+        under ``on_auth = fail`` it ends each.
+        """
+        rows = list(self._ready)
+        self._ready.clear()
+        told = 0
+        if missing.refused:
+            told = len(rows) if entry.channel.policy.on_auth is OnAuth.FAIL else 1
+            for claimed in rows[:told]:
+                self._settle_unbegun(claimed.row, Answered(_number(claimed.row), outcome, begun=False))
+        leases = {claimed.row.id: _fence(claimed.row) for claimed in rows[told:]}
+        self._undone.update(leases)  # should the release fail, they are given back all the same
+        passed = missing.until - self._shared.credentials.now()
+        await self._shared.store.release(
+            self._shared.owner,
+            list(leases.items()),
+            due_at=None if missing.refused else self._now() + max(0, passed),
+            note=Note("credential_failed", {"code": outcome.code, "text": outcome.text}),
+        )
+        for id_, fence in leases.items():
+            del self._undone[id_]
+            self._forget(id_, fence)
+
+    async def _wave(self, entry: Entry, wave: list[Claimed], credential: str | None) -> None:
+        """Send a wave. Whatever goes wrong on the way, each of its rows ends in the air, settled or given back."""
+        self._pending = {claimed.row.id: _fence(claimed.row) for claimed in wave}
+        try:
+            await self._carry(entry, wave, credential)
+        finally:
+            self._undone.update(self._pending)
+            self._pending = {}
+
+    async def _carry(self, entry: Entry, wave: list[Claimed], credential: str | None) -> None:
         now = self._now()
         await self._guard(wave, now)
         requests: dict[UUID, tuple[Claimed, Request]] = {}
@@ -152,13 +220,13 @@ class Lane:
                 # max_attempts was lowered while the row waited.
                 self._settle_unbegun(claimed.row, Answered(_number(claimed.row), NO_CALL_LEFT, begun=False))
                 continue
-            built = build(entry, claimed, now)
+            built = build(entry, claimed, now, self._shared.entropy, credential)
             if isinstance(built, Outcome):
                 self._settle_unbegun(claimed.row, Answered(_number(claimed.row), built, begun=False))
             else:
                 requests[claimed.row.id] = (claimed, built)
         if requests:
-            await self._mark_and_send(entry, requests)
+            await self._mark_and_send(entry, requests, credential)
 
     def _now(self) -> int:
         """The store's time: that of the last claim and what has passed since."""
@@ -178,33 +246,32 @@ class Lane:
                 due_at=now + wait,
                 note=Note("guard_failed", {"subject": claimed.row.subject}),
             )
+            self._forget(claimed.row.id, _fence(claimed.row))
 
-    async def _mark_and_send(self, entry: Entry, requests: Mapping[UUID, tuple[Claimed, Request]]) -> None:
+    async def _mark_and_send(
+        self, entry: Entry, requests: Mapping[UUID, tuple[Claimed, Request]], credential: str | None
+    ) -> None:
         """Begin the attempts durably, then hand the requests over in the same tick."""
         shared = self._shared
         rows = [(c.row.id, _fence(c.row), c.row.state.version) for c, _ in requests.values()]
         before = shared.clock.monotonic()
-        try:
-            marked = await shared.store.mark(shared.owner, rows)
-        except StoreError:
-            # The mark may have been written and only its reply lost: take it back before anything else.
-            self._undone.update({id_: fence for id_, fence, _ in rows})
-            raise
+        # When this fails, the mark may have been written and only its reply lost: the wave's end takes it back.
+        marked = await shared.store.mark(shared.owner, rows)
         started = shared.clock.monotonic()
-        if started > shared.held or started - before > entry.channel.lease / 2_000_000:
-            # Too slow to be sure that the lease is still ours when the request goes out.
-            self._undone.update({id_: fence for id_, fence, _ in rows if id_ in marked.begun})
-            return
+        slow = started - before > entry.channel.lease / 2_000_000
         batch: list[tuple[object, Request]] = []
         for id_, number in marked.begun.items():
+            holding = self._held.get(id_)
+            if slow or holding is None or started >= holding.until:
+                continue  # not sure that the lease is still ours when the request goes out
             claimed, request = requests[id_]
-            flight = Flight(entry, claimed.row, number, marked.now, started)
+            batch.append((Flight(entry, claimed.row, number, marked.now, started, credential), request))
             self._flying.add((id_, _fence(claimed.row)))
-            batch.append((flight, request))
-        if batch:
-            shared.wire.submit(batch, self.deliver)
+            del self._pending[id_]
         for id_, subject in marked.cancelled.items():
             self._settle_unbegun(requests[id_][0].row, Cancel(by="subject", reason=subject))
+        if batch:
+            shared.wire.submit(batch, self.deliver)
 
     def deliver(self, answers: Sequence[tuple[object, Answer]]) -> None:
         """Answers from the wire: classify each and hand it to the group commit. The slot frees with its commit."""
@@ -217,6 +284,8 @@ class Lane:
             ended_at = token.started_at + int((now - token.started) * 1_000_000)
             account = f"{entry.channel.name}:{entry.provider.account}"
             outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
+            if outcome.refresh and token.credential is not None:
+                shared.credentials.refused(entry, token.credential)
             change = Change(
                 row.id,
                 Answered(token.number, outcome),
@@ -238,18 +307,36 @@ class Lane:
     def _landed(self, future: asyncio.Future[Settled]) -> None:
         if not future.cancelled():
             change = future.result().change
-            self._flying.discard((change.id, change.guard[1] if change.guard else 0))
+            fence = change.guard[1] if change.guard else 0
+            self._flying.discard((change.id, fence))
+            self._forget(change.id, fence)
             self.wake()
 
     def _settle_unbegun(self, row: Row, event: Answered | Cancel | Expire) -> None:
-        self._shared.settler.put(Change(row.id, event, guard=(self._shared.owner, _fence(row))))
+        self._pending.pop(row.id, None)
+        change = Change(row.id, event, guard=(self._shared.owner, _fence(row)))
+        self._shared.settler.put(change).add_done_callback(self._landed)
+
+    def _forget(self, id_: UUID, fence: int) -> None:
+        if self._pending.get(id_) == fence:
+            del self._pending[id_]
+        holding = self._held.get(id_)
+        if holding is not None and holding.fence == fence:
+            del self._held[id_]
 
     async def _undo(self) -> None:
         """Take marks back that led to no call, and give the rows back. Tried again until it is done."""
+        shared = self._shared
         rows = list(self._undone.items())
-        await self._shared.store.undo(self._shared.owner, rows)
-        await self._shared.store.release(self._shared.owner, rows)
-        self._undone.clear()
+        await shared.store.undo(shared.owner, rows)
+        if await shared.store.release(shared.owner, rows) < len(rows):
+            # A mark whose reply was lost may have been written between the two; a lease may also be gone.
+            await shared.store.undo(shared.owner, rows)
+            await shared.store.release(shared.owner, rows)
+        for id_, fence in rows:
+            if self._undone.get(id_) == fence:
+                del self._undone[id_]
+            self._forget(id_, fence)
 
 
 def _nothing() -> None:

@@ -10,7 +10,9 @@ from ringonce.errors import StoreError
 from ringonce.ports import RETRY_LEASE
 
 if TYPE_CHECKING:
-    from ringonce.engine.dispatch import Shared
+    from collections.abc import Mapping
+
+    from ringonce.engine.dispatch import Lane, Shared
     from ringonce.engine.engine import Engine
     from ringonce.engine.settle import Decider
 
@@ -21,14 +23,19 @@ RESCUE_BATCH = 100
 EXPAND_CHUNK = 100
 EXPAND_IDLE = 1.0
 SWEEP_EVERY = 1.0
+LONGEST_TERM = 10_000_000
+SILENT = ("disabled", "not_implemented")
+"""Why a channel does not send at all, as the metric tells it: switched off, or its provider is a stub."""
 
 
 class Duties:
     """Each method is one turn of a loop and returns the seconds to wait before the next."""
 
-    def __init__(self, engine: Engine, shared: Shared, decide: Decider) -> None:
-        """Nothing happens before the first turn."""
+    def __init__(self, engine: Engine, shared: Shared, decide: Decider, lanes: Mapping[str, Lane]) -> None:
+        """Nothing happens before the first turn. ``lanes``: those of our worker, as they come."""
         self._engine = engine
+        self._lanes = lanes
+        self._extended = shared.clock.monotonic()
         self._shared = shared
         self._decide = decide
         self._rescue_from = 0.0
@@ -40,41 +47,59 @@ class Duties:
         entries = self._engine.channels.all().values()
         return max((entry.channel.lease for entry in entries), default=15_000_000)
 
+    @property
+    def _shortest(self) -> int:
+        entries = self._engine.channels.all().values()
+        return min((entry.channel.lease for entry in entries), default=15_000_000)
+
     async def extend(self) -> float:
-        """Prolong all our leases by one statement, three times in a lease."""
+        """Prolong all our leases by one statement, three times in a lease.
+
+        Only those that the lanes know of: a claim whose reply was lost must run out and be rescued.
+        """
         shared = self._shared
         lease = self._lease
+        lanes = list(self._lanes.values())
         before = shared.clock.monotonic()
-        await shared.store.extend(shared.owner, lease)
-        shared.held = max(shared.held, before + lease / 1_000_000)
-        shortest = min((e.channel.lease for e in self._engine.channels.all().values()), default=lease)
-        return shortest / 3_000_000
+        rows = [row for lane in lanes for row in lane.leases()]
+        if rows:
+            extended = await shared.store.extend(shared.owner, lease, rows)
+            for lane in lanes:
+                lane.extended(extended, before + lease / 1_000_000)
+        self._extended = before
+        return self._shortest / 3_000_000
 
     async def retry(self) -> float:
         """One cycle: as the single owner of the retry lease, release what is due; count what waits."""
         engine, settings = self._engine, self._engine.settings
         engine.channels.apply(await engine.store.overrides())
-        term = await engine.store.take_lease(
-            RETRY_LEASE, self._shared.owner, max(3 * settings.cycle, 10_000_000)
-        )
+        # A holder that died blocks the retries for as long as this, so it is no longer than what it sent may take.
+        ttl = max(3 * settings.cycle, min(LONGEST_TERM, self._lease))
+        term = await engine.store.take_lease(RETRY_LEASE, self._shared.owner, ttl)
         if term is not None:
             while await engine.store.arm(term, self._shared.owner, limit=ARM_BATCH) >= ARM_BATCH:
                 pass
             await self._measure()
         return settings.cycle / 1_000_000
 
+    async def give_up_retry(self) -> None:
+        """Let another worker be the owner of the retry lease at once."""
+        await self._engine.store.drop_lease(RETRY_LEASE, self._shared.owner)
+
     async def _measure(self) -> None:
         telemetry = self._engine.telemetry
-        for item in await self._engine.store.backlog():
-            if not item.channel:
-                continue
-            telemetry.gauge("ringonce_failed_backlog", item.retrying, channel=item.channel)
-            entry = self._engine.channels.get(item.channel)
-            waiting = item.movable + item.paused
-            if waiting and entry is not None and not entry.channel.enabled:
-                telemetry.count(
-                    "ringonce_channel_disabled_total", waiting, channel=item.channel, reason="disabled"
-                )
+        backlog = {item.channel: item for item in await self._engine.store.backlog()}
+        lanes = {lane.lane: lane for lane in await self._engine.store.lanes()}
+        for name, entry in self._engine.channels.all().items():
+            item = backlog.get(name)
+            telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
+            lane = lanes.get(name)
+            reason = (
+                "disabled" if not entry.channel.enabled else lane.reason if lane and lane.paused else None
+            )
+            waiting = item.movable + item.paused if item else 0
+            if waiting and reason in SILENT:
+                telemetry.count("ringonce_channel_disabled_total", waiting, channel=name, reason=reason)
 
     async def rescue(self) -> float:
         """Take over what dead workers left; after an outage of the store wait one lease first."""
@@ -88,6 +113,9 @@ class Duties:
                 self._rescue_from = now + lease
             if now < self._rescue_from:
                 return min(1.0, self._rescue_from - now)
+            if now - self._extended >= self._shortest / 2_000_000:
+                # We were stopped or blocked: our own calls are under way, and nobody's to take over but others'.
+                await self.extend()
             rescued = await shared.store.rescue(self._decide, limit=RESCUE_BATCH)
         except StoreError:
             self._outage = True

@@ -15,7 +15,7 @@ from ringonce.provider import Context
 if TYPE_CHECKING:
     from ringonce.engine.channels import Entry
     from ringonce.model.exchange import Answer, Request
-    from ringonce.ports import Claimed, Row
+    from ringonce.ports import Claimed, Entropy, Row
 
 log = logging.getLogger("ringonce")
 
@@ -27,7 +27,9 @@ NO_CALL_LEFT = Outcome(
 )
 
 
-def build(entry: Entry, claimed: Claimed, now: int) -> Request | Outcome:
+def build(
+    entry: Entry, claimed: Claimed, now: int, entropy: Entropy, credential: str | None
+) -> Request | Outcome:
     """The request, or the outcome when there is nothing that could be sent."""
     row = claimed.row
     address = row.address
@@ -39,13 +41,21 @@ def build(entry: Entry, claimed: Claimed, now: int) -> Request | Outcome:
             text=f"the address is not in use any more: {reason}",
             rule="address invalidated before the call",
         )
+    content = claimed.content
+    if not (content.title or content.text or content.html or content.data):
+        return Outcome(
+            OutcomeClass.INVALID_PAYLOAD,
+            Code.TEMPLATE_INVALID,
+            text="it has no text: its template failed when it was accepted; send the event again under a new id",
+            rule="empty content",
+        )
     number = (row.lease.attempt if row.lease else 0) + 1
     message = Message(
         id=row.id,
         reference=client_reference(row.id, row.state.revision),
         revision=row.state.revision,
         attempt=number,
-        content=claimed.content,
+        content=content,
         event_id=row.event_id,
         event_type=row.event_type,
         tenant=row.tenant,
@@ -56,7 +66,14 @@ def build(entry: Entry, claimed: Claimed, now: int) -> Request | Outcome:
         expires_at=row.state.expires_at,
     )
     try:
-        return entry.provider.request(message, address, context(entry, row, now))
+        known = Context(
+            now=now,
+            timeout=entry.channel.timeout / 1_000_000,
+            registered_at=address.registered_at,
+            credential=credential,
+            entropy=entropy.random_bytes,
+        )
+        return entry.provider.request(message, address, known)
     except InputError as error:
         return _unsendable(str(error))
     except Exception:

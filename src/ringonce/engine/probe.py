@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ringonce.engine.credentials import ask, fetching, read
 from ringonce.errors import NotFoundError
 from ringonce.model.notification import Address, Message
-from ringonce.provider import Context
+from ringonce.model.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ringonce.engine.engine import Engine
-    from ringonce.model.exchange import Answer
+    from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Content
-    from ringonce.model.outcome import Outcome
     from ringonce.ports import Wire
 
 
@@ -29,7 +29,7 @@ class Probe:
 
 
 async def probe(engine: Engine, wire: Wire, channel: str, address: object, content: Content) -> Probe:
-    """Call the provider of ``channel`` once, over a wire of its own.
+    """Call the provider of ``channel`` once, over a wire of its own; where it needs a credential, fetch one first.
 
     Raises NotFoundError, InputError for what can not be sent.
     """
@@ -53,8 +53,28 @@ async def probe(engine: Engine, wire: Wire, channel: str, address: object, conte
         recipient="",
         created_at=now,
     )
-    context = Context(now=now, timeout=entry.channel.timeout / 1_000_000)
-    request = provider.request(message, Address(0, "", "", channel, to, now), context)
+    context = fetching(entry, now, engine.entropy)
+    await wire.start()
+    try:
+        began = engine.clock.monotonic()
+        needed = ask(entry, context)
+        if isinstance(needed, Outcome):
+            return Probe(needed, 0.0)
+        if needed is not None:
+            granted = read(entry, await _call(wire, needed), context)
+            if isinstance(granted, Outcome):
+                return Probe(granted, engine.clock.monotonic() - began)
+            context = replace(context, credential=granted.value)
+        request = provider.request(message, Address(0, "", "", channel, to, now), context)
+        began = engine.clock.monotonic()
+        answer = await _call(wire, request)
+        seconds = engine.clock.monotonic() - began
+    finally:
+        await wire.close(0.0)
+    return Probe(provider.outcome(answer, context), seconds)
+
+
+async def _call(wire: Wire, request: Request) -> Answer:
     answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     def deliver(answers: Sequence[tuple[object, Answer]]) -> None:
@@ -62,12 +82,5 @@ async def probe(engine: Engine, wire: Wire, channel: str, address: object, conte
             if not answered.done():
                 answered.set_result(answer)
 
-    await wire.start()
-    try:
-        began = engine.clock.monotonic()
-        wire.submit([(id_, request)], deliver)
-        answer = await answered
-        seconds = engine.clock.monotonic() - began
-    finally:
-        await wire.close(0.0)
-    return Probe(provider.outcome(answer, context), seconds)
+    wire.submit([("probe", request)], deliver)
+    return await answered

@@ -179,13 +179,30 @@ class Settler:
                 await self._flush(batch)
             if self._pauses:
                 pauses, self._pauses = self._pauses, []
-                await self._until_written(partial(self._store.pause, pauses))
+                try:
+                    await self._until_written(partial(self._store.pause, pauses))
+                except Exception:
+                    log.exception("bug: lanes can not be paused")
+                    self._telemetry.alert("bug", "lanes can not be paused, see the log")
             if not self._waiting:
                 self._idle.set()
 
     async def _flush(self, batch: Sequence[tuple[Change, asyncio.Future[Settled] | None]]) -> None:
         changes = [change for change, _ in batch]
-        settled = await self._until_written(lambda: self._store.settle(changes, self._decide))
+        try:
+            settled = await self._until_written(lambda: self._store.settle(changes, self._decide))
+        except Exception:
+            # A bug must not stop the results of others from being written: each goes by itself, and what can
+            # not be written at all is rescued when its lease has run out.
+            if len(batch) > 1:
+                for one in batch:
+                    await self._flush([one])
+                return
+            log.exception("bug: the result of notification %s can not be written", changes[0].id)
+            self._telemetry.alert(
+                "bug", f"notification {changes[0].id}: its result can not be written, see the log"
+            )
+            settled = [Settled(changes[0], None, None)]
         for (_, future), result in zip(batch, settled, strict=True):
             report(self._telemetry, result)
             if future is not None and not future.done():

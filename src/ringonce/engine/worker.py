@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ringonce.engine.brake import DropBrake, LaneBrake
+from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
@@ -25,6 +26,8 @@ log = logging.getLogger("ringonce")
 
 DUTIES = ("dispatch", "retry", "rescue", "expand", "sweep")
 DRAIN_LOOK = 0.1
+GIVE_BACK_AGAIN = 0.05
+LAST_WORDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Worker:
             settler=self._settler,
             channels=engine.channels,
             guards=Guards(engine.guards, engine.telemetry),
+            credentials=Credentials(engine.wire, engine.entropy, engine.telemetry, engine.clock.now),
             drops=DropBrake(engine.telemetry),
             failing=LaneBrake(engine.telemetry, after=settings.pause_after, pause=settings.pause_for),
             clock=engine.clock,
@@ -61,7 +65,7 @@ class Worker:
         )
         self._lanes: dict[str, Lane] = {}
         self._lane_loops: dict[str, Loop] = {}
-        self._duties = Duties(engine, self._shared, decide)
+        self._duties = Duties(engine, self._shared, decide, self._lanes)
         self._loops = [
             self._loop(name, turn)
             for name, duty, turn in (
@@ -119,33 +123,55 @@ class Worker:
     async def _drain(self, stop: asyncio.Event) -> Drained | None:
         while not stop.is_set():
             try:
-                left = await self._engine.store.backlog()
+                left = [self._seen(item) for item in await self._engine.store.backlog()]
             except StoreError:
                 left = None
             busy = any(lane.busy for lane in self._lanes.values()) or not self._settler.idle
-            if left is not None and not busy and not any(self._movable(item) for item in left):
+            if left is not None and not busy and not any(item.movable for item in left):
                 return Drained(tuple(left))
             await self._engine.clock.sleep(DRAIN_LOOK)
         return None
 
-    def _movable(self, item: Backlog) -> bool:
-        """A worker could move something of this channel on: it is switched on, or it is the fan-out itself."""
+    def _seen(self, item: Backlog) -> Backlog:
+        """What a channel that is off (or is not configured any more) has, waits: only its leases run out."""
         entry = self._engine.channels.get(item.channel)
-        return item.movable > 0 and (not item.channel or (entry is not None and entry.channel.enabled))
+        if not item.channel or (entry is not None and entry.channel.enabled):
+            return item
+        return replace(item, movable=item.leased, paused=item.paused + item.movable - item.leased)
 
     async def _stop(self) -> None:
-        """All loops stop at once; what is under way gets the grace period."""
-        grace = self._engine.settings.grace
+        """Claim nothing more; what is under way gets the grace period, and the leases stay ours until it ends."""
+        clock, grace = self._engine.clock, self._engine.settings.grace
+        deadline = clock.monotonic() + grace
         loops = [*self._lane_loops.values(), *(loop for loop in self._loops if loop.name != "extend")]
-        await asyncio.gather(*(loop.stop() for loop in loops))
+        if not await within(clock, grace, asyncio.gather(*(loop.stop() for loop in loops))):
+            log.warning("a turn did not end in time and was broken off")
         for lane in self._lanes.values():
-            try:
-                await lane.give_back()
-            except StoreError as error:
-                log.warning("leases are left to expire: %s", error)
-        # Leases stay ours while running sends end; their results are then written, however long that takes.
-        await self._engine.wire.close(grace)
-        if not await within(self._engine.clock, grace, self._settler.stop()):
+            if not await within(clock, max(0.1, deadline - clock.monotonic()), self._give_back(lane)):
+                log.warning("leases are left to expire: the database does not answer")
+        await self._engine.wire.close(max(0.0, deadline - clock.monotonic()))
+        # What the wire has just answered is written in any case, or at least tried for the grace period.
+        if not await within(clock, grace, self._settler.stop()):
             log.warning("results could not be written in time; their attempts will be in doubt")
+        await within(clock, LAST_WORDS, self._end())
+
+    async def _end(self) -> None:
+        """Prolong nothing more; let another worker be the owner of the retries at once."""
         for loop in self._loops:
             await loop.stop()
+        try:
+            await self._duties.give_up_retry()
+        except StoreError as error:
+            log.warning("the retry lease is left to expire: %s", error)
+
+    async def _give_back(self, lane: Lane) -> None:
+        """Tried again while the database is away: a mark that stays behind would be a doubt."""
+        wait = GIVE_BACK_AGAIN
+        while True:
+            try:
+                await lane.give_back()
+            except StoreError:
+                await self._engine.clock.sleep(wait)
+                wait = min(1.0, wait * 2)
+            else:
+                return

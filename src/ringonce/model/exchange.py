@@ -122,4 +122,15 @@ class NoAnswer:
     stage: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a provider was granted to authorise its calls with, for a while.
+
+    ``expires_at``: microseconds UTC; None: it is good until it is refused.
+    """
+
+    value: str = field(repr=False)
+    expires_at: int | None = None
+
+
 Answer = HttpAnswer | MailAnswer | ScriptedAnswer | NoAnswer

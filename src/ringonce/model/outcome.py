@@ -58,6 +58,8 @@ class Outcome:
     proves that the address is dead (a proposal: the engine may hold it back). ``proof_at`` is the moment of the
     proof in microseconds when the provider tells it. ``scope`` says how far a limit or a bad credential
     reaches (``address``, ``channel``, ``endpoint`` …). ``floor`` names the setting of ``floors`` that applies.
+    ``refresh``: the credential may only have expired, so it is fetched anew and the call tried once more before
+    this counts as a refusal.
     ``rule`` and ``source`` say why this class was chosen.
     """
 
@@ -72,6 +74,7 @@ class Outcome:
     scope: str | None = None
     re_address: str | None = None
     floor: str | None = None
+    refresh: bool = False
     text: str = ""
     rule: str = ""
     source: str = ""

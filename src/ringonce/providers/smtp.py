@@ -208,7 +208,14 @@ RULES: tuple[Rule, ...] = (
         drop_address=True,
     ),
     Rule("smtp.null_mx", _IR, "RFC 7505 section 4.1", status=_5YZ, enhanced=("5.1.10",), drop_address=True),
-    Rule("smtp.domain_takes_no_mail", _IR, "RFC 7504 section 4", status=556, drop_address=True),
+    Rule(
+        "smtp.domain_takes_no_mail",
+        _IR,
+        "RFC 7504 section 4: a reply to RCPT, or a relay's later verdict",
+        status=556,
+        stage=("RCPT", "DATA_BODY", "DATA_END"),
+        drop_address=True,
+    ),
     Rule(
         "smtp.policy_at_recipient",
         OutcomeClass.BLOCKED,

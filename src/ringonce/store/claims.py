@@ -170,6 +170,7 @@ class Claims:
         self._extend = (
             sa.update(dispatch).where(LEASED, _d.owner == owner).values(due_at=until).returning(_d.id)
         )
+        self._extend_some = sa.update(dispatch).where(held).values(due_at=until).returning(_d.id)
 
         # The lease row is locked until the end of the transaction: a takeover waits for what the old holder does.
         self._term = (
@@ -273,9 +274,21 @@ class Claims:
             connection.execute(self._note, self._notes.bind([(id_,) for id_ in ids]) | detail)
         return len(ids)
 
-    def extend(self, connection: sa.Connection, owner: str, lease: int, now: int | None) -> set[UUID]:
-        """Prolong the leases of an owner."""
+    def extend(
+        self,
+        connection: sa.Connection,
+        owner: str,
+        lease: int,
+        rows: Sequence[tuple[UUID, int]] | None,
+        now: int | None,
+    ) -> set[UUID]:
+        """Prolong the leases of an owner, all or some."""
         parameters = {"b_owner": owner, "b_lease": lease, "now": now}
+        if rows is not None:
+            if not rows:
+                return set()
+            some = self._leases.bind(sorted(rows)) | parameters
+            return set(connection.execute(self._extend_some, some).scalars())
         return set(connection.execute(self._extend, parameters).scalars())
 
     def arm(self, connection: sa.Connection, term: int, holder: str, limit: int, now: int | None) -> int:

@@ -131,7 +131,8 @@ def _json(value: list[Any]) -> str:
 class Dialect:
     """One database kind.
 
-    ``now``: the parameter ``now``, or the database's own clock where it has one. ``draw``: the statement that
+    ``now``: the parameter ``now``, or the database's own clock where it has one. ``arrival``: the same for who
+    has no store open and so does not know the latest time that it has given out. ``draw``: the statement that
     returns a new fence. ``pick``: the condition that a dispatch row is among the first rows of several selects,
     each with its own limit, locked where rows can be locked.
     """
@@ -139,6 +140,7 @@ class Dialect:
     name: str
     insert: Callable[[sa.Table], Any]
     now: sa.ColumnElement[int]
+    arrival: sa.ColumnElement[int]
     draw: Any
     make_given: Callable[[str, dict[str, Any]], Given]
     among: Callable[[Any, str], sa.ColumnElement[bool]]
@@ -190,12 +192,15 @@ def _pick_union(selects: Sequence[Any]) -> sa.ColumnElement[bool]:
 _NOW = sa.bindparam("now", type_=sa.BigInteger)
 _CLOCK = sa.literal_column("(extract(epoch from clock_timestamp()) * 1000000)::bigint", sa.BigInteger)
 
+# As a scalar subquery it is computed once, before the scan: in the predicate it would be computed per row and no
+# index could be used for it.
+_SERVER_NOW = sa.select(sa.func.coalesce(_NOW, _CLOCK)).scalar_subquery()
+
 POSTGRES = Dialect(
     name="postgresql",
     insert=postgresql.insert,
-    # As a scalar subquery it is computed once, before the scan: in the predicate it would be computed per row
-    # and no index could be used for it.
-    now=sa.select(sa.func.coalesce(_NOW, _CLOCK)).scalar_subquery(),
+    now=_SERVER_NOW,
+    arrival=_SERVER_NOW,
     draw=sa.select(sa.func.nextval(sa.literal_column(f"'{FENCE}'"), type_=sa.BigInteger)),
     make_given=GivenArrays,
     among=_among_array,
@@ -212,6 +217,7 @@ SQLITE = Dialect(
     name="sqlite",
     insert=sqlite.insert,
     now=_NOW,
+    arrival=sa.select(sa.func.max(ticks.c.at, _NOW)).scalar_subquery(),
     draw=sa.update(ticks)
     .values(fence=ticks.c.fence + 1, at=sa.func.max(ticks.c.at, _NOW))
     .returning(ticks.c.fence),

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Query,
         Row,
     )
+    from ringonce.store.backend import Work
 
 T = TypeVar("T")
 log = logging.getLogger("ringonce.store")
@@ -107,12 +108,21 @@ class SqlStore:
     ) -> list[Accepted]:
         """Store events; ``decide`` cancels older ones of the same collapse key."""
         at = self._clock(now)
-        return await self._run(lambda c: self._intake.accept(c, events, plan, decide, at))
+        return await self._taken(lambda c: self._intake.accept(c, events, plan, decide, at))
 
     async def expand(self, plan: Planner, decide: Decide, *, limit: int = 100, now: int | None = None) -> int:
         """Expand the next chunk of one event that is not at its end."""
         at = self._clock(now)
         return await self._run(lambda c: self._intake.expand(c, plan, decide, limit, at))
+
+    async def _taken(self, work: Work[T]) -> T:
+        """What a caller brought: refused by the database as data, it is told as an error of ours."""
+        try:
+            return await self._run(work)
+        except DataRefusedError as error:
+            raise StoreError(
+                f"{self.backend.where} refuses these data, nothing was stored: {error}"
+            ) from error
 
     # --- addresses --------------------------------------------------------------------------------------------
 
@@ -126,7 +136,7 @@ class SqlStore:
             time_ = self._duties.time(c, at)
             return self._addresses.register(c, tenant, recipient, channel, value, time_)[0]
 
-        return await self._run(work)
+        return await self._taken(work)
 
     async def addresses(
         self, tenant: str, recipient: str, channel: str | None = None, *, all_: bool = False
@@ -181,10 +191,17 @@ class SqlStore:
         at = self._clock(now)
         return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at))
 
-    async def extend(self, owner: str, lease: int, *, now: int | None = None) -> set[UUID]:
+    async def extend(
+        self,
+        owner: str,
+        lease: int,
+        rows: Sequence[tuple[UUID, int]] | None = None,
+        *,
+        now: int | None = None,
+    ) -> set[UUID]:
         """Prolong the leases of an owner."""
         at = self._clock(now)
-        return await self._run(lambda c: self._claims.extend(c, owner, lease, at))
+        return await self._run(lambda c: self._claims.extend(c, owner, lease, rows, at))
 
     async def arm(self, term: int, holder: str, *, limit: int = 500, now: int | None = None) -> int:
         """Release due failed rows to the workers."""

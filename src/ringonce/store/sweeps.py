@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from ringonce.core.journal import client_reference
 from ringonce.model.transition import Cancel, Expire, LeaseLost, Resolve, Verdict
 from ringonce.ports import AttemptRow, Change, Settled
 from ringonce.store.schema import FREE, HOLD, LEASED, Words, cancellations, dispatch, events, notifications
@@ -109,6 +110,7 @@ class Sweeps:
                 started_at=desk.started_at,
                 ended_at=None,
                 outcome="unknown",
+                reference=client_reference(id_, item.row.state.revision),
                 rule="lease lost",
             )
             guard = (desk.owner or "", desk.fence)

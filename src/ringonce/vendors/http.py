@@ -47,6 +47,10 @@ class HttpStandIn(StandIn):
     def identify(self, call: Call) -> tuple[str, str]:
         """Reference and address, for the plan and the ledger; empty where there is none."""
 
+    def stage(self, call: Call) -> str:  # noqa: ARG002 - most vendors have one kind of call only
+        """Which kind of call it is, for the plan; empty: the one that tells somebody."""
+        return ""
+
     @abstractmethod
     def respond(self, call: Call) -> Reply:
         """What the vendor would do."""
@@ -63,7 +67,7 @@ class HttpStandIn(StandIn):
                 _write(writer, Reply(HTTPStatus.LENGTH_REQUIRED), close=True)
                 return
             reference, address = self.identify(call)
-            fault = self.plan.next(address)
+            fault = self.plan.next(address, self.stage(call))
             if fault is not None and fault.seconds:
                 await asyncio.sleep(fault.seconds)
             if fault is None or fault.verb == "delay" or fault.accepts:

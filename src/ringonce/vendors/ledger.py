@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+REPEAT = "repeat"
+"""The verdict of a receiver that knows the reference already and tells nobody again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -31,6 +34,11 @@ class Entry:
     verdict: str
     accepted: bool
 
+    @property
+    def arrived(self) -> bool:
+        """The message came in whole and was taken, even if the receiver then ignored it as a repeat."""
+        return self.accepted or self.verdict == REPEAT
+
 
 class Ledger:
     """Entries in order of arrival, in memory and, with ``path``, as JSON lines.
@@ -42,6 +50,7 @@ class Ledger:
     def __init__(self, path: str | Path | None = None, *, fsync: bool = False) -> None:
         self._entries: list[Entry] = []
         self._changed = threading.Condition()
+        self._listeners: list[Callable[[Entry], None]] = []
         self._fsync = fsync
         self._file = Path(path).open("ab", buffering=0) if path is not None else None  # noqa: SIM115
 
@@ -55,6 +64,12 @@ class Ledger:
         with self._changed:
             self._entries.append(entry)
             self._changed.notify_all()
+        for tell in self._listeners:
+            tell(entry)
+
+    def listen(self, tell: Callable[[Entry], None]) -> None:
+        """``tell`` is called with each new entry before the request is answered, in the thread of the server."""
+        self._listeners.append(tell)
 
     @property
     def entries(self) -> list[Entry]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringonce.errors import InputError
 from ringonce.vendors.http import Call, HttpStandIn, Reply
+from ringonce.vendors.ledger import REPEAT
 from ringonce.vendors.standin import arguments, common
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class WebhookReceiver(HttpStandIn):
             return Reply(401, b'{"error":"invalid signature"}', (("Content-Type", "application/json"),))
         reference = call.headers["webhook-id"]
         if reference in self._seen:
-            return Reply(204, verdict="repeat")
+            return Reply(204, verdict=REPEAT)
         self._seen.add(reference)
         return Reply(204, accepted=True)
 

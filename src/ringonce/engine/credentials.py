@@ -1,0 +1,216 @@
+"""Credentials that must be fetched before a provider can be called: one for each account, shared by all lanes.
+
+A credential is fetched before an attempt is marked, so that a failure here is never an attempt. One fetch runs at a
+time for an account, however many rows wait, and the next one begins while the old credential is still good.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, assert_never
+
+from ringonce.model.exchange import Credential
+from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
+from ringonce.model.policy import MINUTE, SECOND
+from ringonce.provider import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ringonce.engine.channels import Entry
+    from ringonce.model.exchange import Answer, Request
+    from ringonce.ports import Entropy, Telemetry, Wire
+
+log = logging.getLogger("ringonce")
+
+WAIT_FIRST = SECOND
+WAIT_LAST = MINUTE
+ALERT_AFTER = 5 * MINUTE
+FRESH_FOR = 0.8
+"""The share of a credential's life after which the next one is fetched, beside the calls that go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Calls can be made: with this credential, or (None) without any."""
+
+    credential: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """No call can be made before ``until`` (microseconds). ``outcome`` None: a fetch is under way."""
+
+    until: int
+    outcome: Outcome | None = None
+
+    @property
+    def refused(self) -> bool:
+        """A person must look: trying again changes nothing."""
+        return self.outcome is not None and self.outcome.cls is OutcomeClass.AUTH
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One account."""
+
+    held: Credential | None = None
+    needless: bool = False
+    refresh_at: int | None = None
+    fetching: bool = False
+    missing: Missing | None = None
+    failures: int = 0
+    failing_since: int = 0
+    alerted: bool = False
+    waiting: set[Callable[[], None]] = field(default_factory=set)
+
+
+class Credentials:
+    """Keeps, fetches and renews them. Nothing here waits: a lane is woken when its credential has come."""
+
+    def __init__(self, wire: Wire, entropy: Entropy, telemetry: Telemetry, clock: Callable[[], int]) -> None:
+        """``clock`` gives microseconds UTC."""
+        self._wire = wire
+        self._entropy = entropy
+        self._telemetry = telemetry
+        self._clock = clock
+        self._slots: dict[tuple[str, str], _Slot] = {}
+
+    def now(self) -> int:
+        """The clock that ``Missing.until`` is told by: that of this machine, which the other side compares with."""
+        return self._clock()
+
+    def blocked(self, entry: Entry) -> int:
+        """Microseconds for which it is known that no call of this channel can be made; 0: try."""
+        slot, now = self._slot(entry), self._clock()
+        return 0 if _good(slot, now) or slot.missing is None else max(0, slot.missing.until - now)
+
+    def get(self, entry: Entry, wake: Callable[[], None]) -> Held | Missing:
+        """What calls of this channel are to be made with; ``wake`` is called when a running fetch has ended."""
+        slot, now = self._slot(entry), self._clock()
+        if _wanted(slot, now):
+            self._fetch(entry, slot, now)
+        if slot.needless:
+            return Held()
+        if slot.held is not None and _good(slot, now):
+            return Held(slot.held.value)
+        if slot.missing is not None and not slot.fetching:
+            return slot.missing
+        slot.waiting.add(wake)
+        return Missing(now)
+
+    def refused(self, entry: Entry, credential: str) -> None:
+        """A call with this credential was refused: it is not used any more, unless it has been replaced already."""
+        slot = self._slot(entry)
+        if slot.held is not None and slot.held.value == credential:
+            slot.held = None
+
+    def _slot(self, entry: Entry) -> _Slot:
+        return self._slots.setdefault((entry.channel.provider, entry.provider.account), _Slot())
+
+    def _fetch(self, entry: Entry, slot: _Slot, now: int) -> None:
+        context = fetching(entry, now, self._entropy)
+        request = ask(entry, context)
+        if request is None:
+            slot.needless = True
+            return
+        if isinstance(request, Outcome):
+            self._failed(entry, slot, request, now)
+            return
+        slot.fetching = True
+
+        def deliver(answers: Sequence[tuple[object, Answer]]) -> None:
+            for _, answer in answers:
+                self._landed(entry, slot, read(entry, answer, context))
+
+        self._wire.submit([("credential", request)], deliver)
+
+    def _landed(self, entry: Entry, slot: _Slot, result: Credential | Outcome) -> None:
+        now = self._clock()
+        slot.fetching = False
+        if isinstance(result, Credential):
+            slot.held, slot.missing, slot.failures, slot.alerted = result, None, 0, False
+            life = None if result.expires_at is None else max(0, result.expires_at - now)
+            slot.refresh_at = None if life is None else now + int(life * FRESH_FOR)
+        else:
+            self._failed(entry, slot, result, now)
+        waiting, slot.waiting = slot.waiting, set()
+        for wake in waiting:
+            wake()
+
+    def _failed(self, entry: Entry, slot: _Slot, outcome: Outcome, now: int) -> None:
+        """Wait before the next fetch, longer each time; a refusal pauses its channel, which is wait enough."""
+        slot.failures += 1
+        if slot.failures == 1:
+            slot.failing_since = now
+        log.warning("no credential for provider %s: %s", entry.channel.provider, outcome.text)
+        wait = WAIT_FIRST
+        if outcome.cls is not OutcomeClass.AUTH:
+            hint = (outcome.retry_after_s or 0) * SECOND
+            growing = min(WAIT_LAST, WAIT_FIRST << min(slot.failures - 1, 10))
+            wait = max(hint, int(growing * (1 + self._entropy.jitter()) / 2))
+            if now - slot.failing_since >= ALERT_AFTER and not slot.alerted:
+                slot.alerted = True
+                self._telemetry.alert(
+                    "credential_failing",
+                    f"no credential could be fetched for 5 minutes; its rows wait: {outcome.text}",
+                    channel=entry.channel.name,
+                )
+        slot.missing = Missing(now + wait, outcome)
+
+
+def _wanted(slot: _Slot, now: int) -> bool:
+    """It is time to fetch, and nothing speaks against it."""
+    if slot.needless or slot.fetching or (slot.missing is not None and now < slot.missing.until):
+        return False
+    return slot.held is None or (slot.refresh_at is not None and now >= slot.refresh_at)
+
+
+def _good(slot: _Slot, now: int) -> bool:
+    return slot.needless or (
+        slot.held is not None and (slot.held.expires_at is None or now < slot.held.expires_at)
+    )
+
+
+def fetching(entry: Entry, now: int, entropy: Entropy) -> Context:
+    """What the provider may know when it asks for a credential."""
+    return Context(now=now, timeout=entry.channel.timeout / SECOND, entropy=entropy.random_bytes)
+
+
+def ask(entry: Entry, context: Context) -> Request | Outcome | None:
+    """The call that fetches a credential; None: none is needed. A provider that fails to build it is a refusal."""
+    try:
+        return entry.provider.grant(context)
+    except Exception:
+        log.exception("provider %s could not ask for a credential", entry.channel.provider)
+        return _refusal(f"provider {entry.channel.provider} could not ask for a credential, see the log")
+
+
+def read(entry: Entry, answer: Answer, context: Context) -> Credential | Outcome:
+    """What came: a credential, a failure that may pass, or (whatever else it is) a refusal."""
+    try:
+        result = entry.provider.granted(answer, context)
+    except Exception:
+        log.exception("provider %s could not read a credential", entry.channel.provider)
+        return _refusal(f"provider {entry.channel.provider} could not read the credential, see the log")
+    if isinstance(result, Credential):
+        return result
+    match result.cls:
+        case OutcomeClass.TRANSIENT | OutcomeClass.RATE_LIMITED | OutcomeClass.AUTH:
+            return result
+        case (
+            OutcomeClass.ACCEPTED
+            | OutcomeClass.INVALID_RECIPIENT
+            | OutcomeClass.INVALID_PAYLOAD
+            | OutcomeClass.BLOCKED
+            | OutcomeClass.DISABLED
+            | OutcomeClass.NOT_IMPLEMENTED
+        ):
+            return replace(result, cls=OutcomeClass.AUTH, code=CODE_OF[OutcomeClass.AUTH], scope="channel")
+        case _:
+            assert_never(result.cls)
+
+
+def _refusal(text: str) -> Outcome:
+    return Outcome(OutcomeClass.AUTH, Code.AUTH, scope="channel", text=text, rule="provider error")

@@ -1,0 +1,123 @@
+"""``ringonce demo`` itself, from outside, as a stranger starts it."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ringonce.cli.root import run
+
+TOTALS = {"accepted", "sent", "assumed", "in_doubt", "pending", "failed", "duplicates_refused", "repeats"}
+FEW = 60
+
+
+def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
+    """The demo in a process, in another folder and with an environment that would mislead its worker."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "ringonce", "demo", "--notifications", str(FEW), *arguments],
+        cwd=folder,
+        env={
+            **os.environ,
+            "RINGONCE_CHANNELS__EMAIL__ENABLED": "false",
+            "RINGONCE_STORE__URL": "sqlite:///no/where",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ports(words: str) -> list[int]:
+    """The servers' ports."""
+    return [int(number) for number in re.findall(r"on port (\d+)", words)]
+
+
+def listening(port: int) -> bool:
+    """Does anybody listen there?"""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def workers(folder: Path) -> list[str]:
+    """Command lines of living processes that name ``folder``."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if str(folder) in words and "worker" in words:
+                found.append(words)
+    return found
+
+
+def test_a_small_one_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Few notifications: every promise is kept, the JSON holds report and verdict, the folder stays explorable."""
+    kept = tmp_path / "kept"
+    process = start("--json", "--seed", "5", "--keep", str(kept), folder=tmp_path)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, out + err
+    told: dict[str, Any] = json.loads(out)
+    assert set(told) >= TOTALS
+    assert told["verdict"] == "kept"
+    assert [check["name"] for check in told["checks"] if not check["ok"]] == []
+    assert (told["accepted"], told["pending"], told["in_doubt"], told["kills"]) == (FEW, 0, 0, 1)
+    assert told["calls_under_way_at_the_kill"] > 0
+    assert told["duplicates_refused"] > 0
+    assert sum(channel["doubts_of_the_kill"] for channel in told["channels"].values()) > 0
+    # Who blocked the bot may be in doubt instead: the kill or a reset can meet just that call.
+    assert {"NTF_PROVIDER_INVALID_RECIPIENT"} <= told["failed"].keys()
+    assert told["failed"].keys() <= {"NTF_PROVIDER_INVALID_RECIPIENT", "NTF_PROVIDER_BLOCKED"}
+    assert len(ports(err)) == 3
+    assert not any(map(listening, ports(err)))
+    assert workers(kept) == []
+    for id_ in told["explore"].values():
+        assert run(["--config", told["config"], "explain", id_]) == 0
+        assert capsys.readouterr().out
+    assert run(["--config", told["config"], "report", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report == {name: told[name] for name in report}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_stopped_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C or SIGTERM while the worker runs: it ends with 130, and no process or port is left."""
+    kept = tmp_path / "kept"
+    process = start("--keep", str(kept), folder=tmp_path)
+    try:
+        assert process.stdout is not None
+        said = ""
+        while "started" not in said:
+            line = await asyncio.to_thread(process.stdout.readline)
+            assert line, said
+            said += line
+        process.send_signal(number)
+        rest, err = await asyncio.to_thread(process.communicate)
+    finally:
+        process.kill()
+    assert process.returncode == 130, rest + err
+    assert err.splitlines() == [f"stopped; what there was until then is in {kept}"]
+    assert len(ports(said)) == 3
+    assert not any(map(listening, ports(said)))
+    assert workers(kept) == []
+
+
+@pytest.mark.parametrize("arguments", [("--notifications", "19"), ("--keep", "."), ("--keep", "file")])
+def test_wrong_options(
+    arguments: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Too few, a folder that is not empty, no folder: usage errors that name the option."""
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    assert run(["demo", *arguments]) == 2
+    assert arguments[0].strip("-").upper() in capsys.readouterr().err
