@@ -1,8 +1,13 @@
 """Recipients: one owner for a token, and a person who is forgotten."""
 
+import asyncio
+import base64
+import os
 from typing import Any
 
 import sqlalchemy as sa
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from ringonce.api.app import create_app
 from ringonce.store.schema import metadata
@@ -159,3 +164,40 @@ async def test_erasing_does_not_stop_what_has_begun(start: Start) -> None:
     view = await system.view(id_)
     assert (view["status"], view["recipient"], view["address"]) == ("sent", "(erased)", None)
     assert "ada@secret" not in await everything(system)
+
+
+async def test_IDEM_05_new_keys_of_a_subscription_replace_the_old_ones(start: Start) -> None:
+    """The same endpoint with other keys is the same address: one row, the new keys, and what waits uses them."""
+    key = base64.urlsafe_b64encode(secret_key()).rstrip(b"=").decode()
+    system = await start(
+        push={"provider": "webpush", "vapid_private_key": key, "subject": "mailto:a@example.com"}
+    )
+    first = await system.ring.register("ada", "push", subscription("https://push.example.com/1"))
+    made = await system.ring.notify(recipients=["ada"], content={"text": "hello"})
+    again = await asyncio.gather(
+        *(system.ring.register("ada", "push", subscription("https://push.example.com/1")) for _ in range(4))
+    )
+    (kept,) = await system.ring.addresses("ada", invalidated=True)
+    assert {one.id for one in again} == {first.id} == {kept.id}
+    assert kept.value != first.value
+    waiting = (await system.ring.get(made.notifications[0].id)).row
+    assert waiting.address is not None
+    assert waiting.address.value == kept.value
+    other = await system.ring.register("ada", "push", subscription("https://push.example.com/2"))
+    assert other.id != first.id
+
+
+def secret_key() -> bytes:
+    """A fresh private key of the curve P-256, as VAPID keys are written."""
+    return ec.generate_private_key(ec.SECP256R1()).private_numbers().private_value.to_bytes(32)
+
+
+def subscription(endpoint: str) -> dict[str, Any]:
+    """A browser's subscription with fresh keys."""
+    public = ec.generate_private_key(ec.SECP256R1()).public_key()
+    point = public.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
+    keys = {"p256dh": point, "auth": os.urandom(16)}
+    return {
+        "endpoint": endpoint,
+        "keys": {name: base64.urlsafe_b64encode(raw).rstrip(b"=").decode() for name, raw in keys.items()},
+    }

@@ -356,7 +356,8 @@ class Intake:
         self._addresses.register_many(connection, inline, time)
         named_addresses = self._addresses.name_many(connection, direct, time)
         live = self._addresses.live(connection, [(row[1], row[2]) for row in people.values()])
-        by_value = {(a.tenant, a.channel, a.value): a for a, _ in named_addresses}
+        known_as = self._addresses.identify
+        by_value = {(a.tenant, a.channel, known_as(a.channel, a.value)): a for a, _ in named_addresses}
         generations = {a.id: generation for a, generation in named_addresses}
         generations |= {a.id: generation for owned in live.values() for a, generation in owned}
         facts: dict[int, list[RecipientFacts]] = {}
@@ -365,7 +366,7 @@ class Intake:
             for name, same in named.items():
                 target = same[0]
                 if target.recipient is None:
-                    one = by_value[tenant, target.channel, target.value]
+                    one = by_value[tenant, target.channel, known_as(target.channel, target.value)]
                     known = RecipientFacts(name, None, None, (one,), direct=True)
                 else:
                     owned: tuple[Address, ...] = tuple(a for a, _ in live.get((tenant, name), ()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ringonce.errors import StoreError
 from ringonce.model.policy import DAY
 from ringonce.ports import Settled
-from ringonce.store.addresses import Addresses
+from ringonce.store.addresses import Addresses, same
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.claims import Claims
 from ringonce.store.duties import Duties
@@ -67,6 +67,7 @@ class SqlStore:
         outbox_kinds: frozenset[str] = frozenset(),
         *,
         create: bool = False,
+        identify: Callable[[str, str], str] = same,
     ) -> None:
         """Build all statements once; nothing is opened yet."""
         dialect = backend.dialect
@@ -75,7 +76,7 @@ class SqlStore:
         self._run = backend.run
         self._clock = backend.clock
         self._duties = Duties(dialect)
-        self._addresses = Addresses(dialect)
+        self._addresses = Addresses(dialect, identify)
         self._claims = Claims(dialect)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
