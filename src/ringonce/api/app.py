@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from ringonce.api import failures, inbox, notifications, operations, problems, recipients, schemas
+from ringonce.api import bodies, failures, inbox, notifications, operations, problems, recipients
 from ringonce.api.access import OPEN, Access, TenantKey
 from ringonce.api.body import BodyLimit
 from ringonce.api.facade import Facade
@@ -75,7 +75,7 @@ def _described(app: FastAPI, *, locked: bool) -> dict[str, Any]:
     """OpenAPI with the accepted structure, and problem documents as the only form of an error."""
     schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
     components = schema.setdefault("components", {}).setdefault("schemas", {})
-    components.update(schemas.body_components())
+    components.update(bodies.body_components())
     components["Problem"] = problems.SCHEMA
     if locked:
         schema["components"]["securitySchemes"] = SCHEMES

@@ -14,6 +14,7 @@ from ringonce.store.addresses import Addresses, same
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.claims import Claims
 from ringonce.store.duties import Duties
+from ringonce.store.erasure import Erasure
 from ringonce.store.intake import Intake
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
@@ -80,7 +81,8 @@ class SqlStore:
         self._claims = Claims(dialect)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
-        self._people = People(dialect, self._settler)
+        self._people = People(dialect)
+        self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
@@ -181,12 +183,12 @@ class SqlStore:
     ) -> int:
         """Forget a person: first what leads to new work, then the notifications in batches."""
         at = self._clock(now)
-        names = await self._run(lambda c: self._people.leave(c, tenant, recipient))
+        names = await self._run(lambda c: self._erasure.leave(c, tenant, recipient))
         count = 0
-        while ids := await self._run(lambda c: self._people.of(c, tenant, names), write=False):
-            await self._run(lambda c: self._people.erase(c, names, ids, by, decide, at))
+        while ids := await self._run(lambda c: self._erasure.of(c, tenant, names), write=False):
+            await self._run(lambda c: self._erasure.erase(c, names, ids, by, decide, at))
             count += len(ids)
-        await self._run(lambda c: self._people.forget(c, tenant, names))
+        await self._run(lambda c: self._erasure.forget(c, tenant, names))
         return count
 
     async def copies(
