@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ringonce.app import Ringonce
+from tests.requirements.conftest import migrated, receiver, start, store_url  # noqa: F401 - fixtures
 
 Write = Callable[..., None]
 

@@ -88,8 +88,9 @@ class Decider:
                     outbox.append(outbox_row(row.id, row.tenant, row.channel, effect, result.state))
                 case Invalidate(reason, proof_at, replace_with):
                     if row.address is not None:
+                        proof = _proof(change, proof_at)
                         invalidate.append(
-                            Invalidation(row.address.id, row.address.value, reason, proof_at, replace_with)
+                            Invalidation(row.address.id, row.address.value, reason, proof, replace_with)
                         )
                 case Pause(_, reason, until):
                     pauses.append(LanePause(row.channel, reason, until))
@@ -110,6 +111,13 @@ class Decider:
             alerts=tuple(alerts),
             counters=("late_answers",) if isinstance(event, LateAnswer) else (),
         )
+
+
+def _proof(change: Change | None, told: int | None) -> int | None:
+    """What an answer proves was so when the call began: who registered since then may be alive."""
+    if told is None and change is not None and change.attempt is not None:
+        return change.attempt.started_at
+    return told
 
 
 class Settler:
