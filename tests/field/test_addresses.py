@@ -14,7 +14,7 @@ from ringonce.vendors.telegram import TelegramApi
 from ringonce.vendors.webhook import WebhookReceiver
 from ringonce.vendors.webpush import PushService
 from tests.requirements.conftest import SECRET, Start, System, webhook
-from tests.requirements.test_push import ALERTS, Api, api, browsers, push, sends, tell, webpush  # noqa: F401 - fixtures
+from tests.requirements.test_push import ALERTS, Api, push, sends, tell, webpush
 
 CHAT = {"provider": "telegram", "token": "1:x"}
 
@@ -45,7 +45,7 @@ async def test_tokn_01_an_answer_speaks_of_the_time_of_its_call(
     start: Start,
     browsers: PushService,
     *,
-    again: bool,  # noqa: F811
+    again: bool,
 ) -> None:
     """TOKN-01: callers deleted tokens which the app had registered again after the provider called them dead.
 
@@ -82,7 +82,7 @@ async def test_tokn_02_a_wrong_key_costs_nobody_a_device(start: Start) -> None:
 
 
 @pytest.mark.parametrize("fault", ["400", "413"])
-async def test_tokn_03_a_message_error_leaves_the_token(start: Start, api: Api, fault: str) -> None:  # noqa: F811
+async def test_tokn_03_a_message_error_leaves_the_token(start: Start, api: Api, fault: str) -> None:
     """TOKN-03: "too long" was told as an error of the token, and the device was removed.
 
     Source: matrix-org/sygnal#8. Here: what is wrong with the message ends the notification and no address, with FCM
@@ -101,7 +101,7 @@ async def test_tokn_03_a_message_error_leaves_the_token(start: Start, api: Api, 
         assert [len(await live(system, name, "ada")) for name in ("push", "web")] == [1, 1]
 
 
-async def test_tokn_06_a_malformed_token_is_alone(start: Start, api: Api) -> None:  # noqa: F811
+async def test_tokn_06_a_malformed_token_is_alone(start: Start, api: Api) -> None:
     """TOKN-06: one malformed token made the whole send throw, and nobody knew who had been told.
 
     Source: eladnava/fcm-v1-http2#4. Here: what can not be a token is refused when it is registered; what the vendor
@@ -122,7 +122,7 @@ async def test_tokn_06_a_malformed_token_is_alone(start: Start, api: Api) -> Non
     assert sends(server) == {"valid-1": 1, "abc": 1, "x" * 1000: 1, "valid-2": 1}
 
 
-async def test_tokn_07_the_phone_is_somebody_elses_now(start: Start, api: Api) -> None:  # noqa: F811
+async def test_tokn_07_the_phone_is_somebody_elses_now(start: Start, api: Api) -> None:
     """TOKN-07: a token stayed with the account before, so one person's phone showed another's messages.
 
     Sources: macro-inc/macro#5348, linagora/Twake-Mobile#319, chatwoot/chatwoot-mobile-app#430,
@@ -145,7 +145,7 @@ async def test_tokn_07_the_phone_is_somebody_elses_now(start: Start, api: Api) -
 
 async def test_tokn_07_a_late_proof_does_not_drop_the_new_owners_address(
     start: Start,
-    browsers: PushService,  # noqa: F811
+    browsers: PushService,
 ) -> None:
     """TOKN-07, TOKN-01: the phone changes hands during a call that ends with "gone": the new owner keeps it."""
     system = await start(web=webpush())
@@ -178,7 +178,7 @@ async def test_tokn_09_the_group_has_become_a_supergroup(start: Start) -> None:
         assert told == {"n0": 1, "n1": 1, "n2": 1}
 
 
-async def test_tokn_10_one_token_one_row(start: Start, api: Api) -> None:  # noqa: F811
+async def test_tokn_10_one_token_one_row(start: Start, api: Api) -> None:
     """TOKN-10: the same token in two rows was pushed to twice, and its cleanup crashed on finding two.
 
     Sources: jazzband/django-push-notifications#738, jazzband/django-push-notifications#216,
@@ -225,7 +225,7 @@ async def test_clas_04_a_blocked_bot_is_not_asked_again(start: Start) -> None:
 
 async def test_idem_05_the_browser_subscribes_anew_during_a_send(
     start: Start,
-    browsers: PushService,  # noqa: F811
+    browsers: PushService,
 ) -> None:
     """IDEM-05: an endpoint was replaced while a push to it was under way, and errors did not say which was gone.
 
@@ -251,7 +251,7 @@ async def test_idem_05_the_browser_subscribes_anew_during_a_send(
     assert (await system.view(second))["status"] == "sent"
 
 
-async def test_idem_05_new_keys_replace_the_old_ones(start: Start, browsers: PushService) -> None:  # noqa: F811
+async def test_idem_05_new_keys_replace_the_old_ones(start: Start, browsers: PushService) -> None:
     """IDEM-05: the same endpoint comes with new keys. Here: one subscription is left, the one with the new keys."""
     system = await start(web=webpush())
     new, other = browsers.subscribe(), browsers.subscribe()

@@ -22,7 +22,7 @@ from tests.field.test_mail import built
 from tests.providers.samples import message
 from tests.requirements.conftest import SECRET, Facts, Start, outcomes, webhook
 from tests.servers.sockets import Peer, black_hole, serving
-from tests.wire.conftest import ask, http  # noqa: F401 - fixture
+from tests.wire.conftest import ask
 
 AT_ONCE = {"kind": "fixed", "base": "10ms", "jitter": 0}
 
@@ -222,7 +222,7 @@ def _half(peer: Peer) -> None:
     peer.until_closed()
 
 
-async def test_clas_07_nothing_hangs_for_ever(http: HttpWire) -> None:  # noqa: F811
+async def test_clas_07_nothing_hangs_for_ever(http: HttpWire) -> None:
     """CLAS-07: calls without a timeout hung for ever and blocked the worker.
 
     Sources: sideshow/apns2#20, timehop/apns#64, cole/aiosmtplib#243. Here: while connecting ends as not sent, after
