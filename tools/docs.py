@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ringonce.core import diagram
-from tools import providers_page, reference
+from tools import examples, providers_page, reference
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
@@ -35,6 +35,22 @@ class Generator:
     function: Callable[[], str]
 
 
+TRANSACTIONS = (
+    "EVENT",
+    "sqlalchemy_session",
+    "sqlalchemy_async",
+    "django_atomic",
+    "psycopg_block",
+    "psycopg_async",
+    "asyncpg_block",
+    "sqlite3_with",
+)
+SHOPS = {
+    "django": ("django_shop/ringonce.toml", "django_shop/shop/settings.py", "django_shop/shop/views.py"),
+    "fastapi": ("fastapi_app/ringonce.toml", "fastapi_app/app.py"),
+    "flask": ("flask_app/ringonce.toml", "flask_app/app.py"),
+}
+
 GENERATORS: list[Generator] = [
     Generator("command-line", "docs/reference/command-line.md", reference.command_line),
     Generator("configuration", "docs/reference/configuration.md", reference.configuration),
@@ -42,6 +58,15 @@ GENERATORS: list[Generator] = [
     Generator("errors", "docs/reference/errors.md", reference.error_codes),
     Generator("providers", "docs/reference/providers.md", providers_page.page),
     Generator("transitions", "docs/reference/transitions.md", diagram.page),
+    *(
+        Generator(name, "docs/how-to/transactions.md", examples.definition("transactions.py", name))
+        for name in TRANSACTIONS
+    ),
+    *(
+        Generator(path, f"docs/how-to/{page}.md", examples.whole(path))
+        for page, paths in SHOPS.items()
+        for path in paths
+    ),
 ]
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SqliteBuildError,
         StoreError,
         StoreUnavailable,
+        TemplateError,
     )
     from ringonce.model.notification import Status
     from ringonce.model.records import Accepted, Life, Row
@@ -46,6 +47,7 @@ __all__ = [
     "Status",
     "StoreError",
     "StoreUnavailable",
+    "TemplateError",
     "Verdict",
 ]
 

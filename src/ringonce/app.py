@@ -6,16 +6,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from dataclasses import replace
-from difflib import get_close_matches
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ringonce import registry
 from ringonce.clock import SystemClock, SystemEntropy
-from ringonce.config import CHANNEL_KEYS, Config, change, from_mapping, load, with_provider_defaults
+from ringonce.config import change
 from ringonce.core.explain import explain
 from ringonce.engine.channels import Channels, Entry
 from ringonce.engine.contract import decode_event
@@ -26,10 +22,11 @@ from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
 from ringonce.model.notification import Content
 from ringonce.model.transition import Verdict
+from ringonce.parts import awaitable, configuration, entries, network, store_options, templates
 from ringonce.ports import Invalidation, Query
-from ringonce.store import StoreOptions, make_store, migrate
+from ringonce.store import enqueue_on, enqueue_on_async, make_store, migrate
 from ringonce.telemetry import Telemetry
-from ringonce.wire import Network, NetworkOptions
+from ringonce.wire import Network
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,10 +35,8 @@ if TYPE_CHECKING:
 
     from ringonce.model.notification import Address
     from ringonce.model.policy import Channel
+    from ringonce.parts import Source
     from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
-    from ringonce.provider import Provider
-
-    Source = Config | str | Path | Mapping[str, object] | None
 
 log = logging.getLogger("ringonce")
 
@@ -80,7 +75,7 @@ class Ringonce:
         Raises:
             ConfigError: something in it is wrong.
         """
-        self.config = _configuration(config, overrides)
+        self.config = configuration(config, overrides)
         self.telemetry = Telemetry()
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
@@ -94,6 +89,7 @@ class Ringonce:
             telemetry=self.telemetry,
             channels=Channels(entries(self.config), self._override),
             guards=self._guards,
+            templates=templates(self.config, self.telemetry.alert),
             settings=Settings(
                 cycle=self.config.retry.cycle,
                 grace=self.config.worker.grace / MICROSECONDS,
@@ -150,9 +146,7 @@ class Ringonce:
             PayloadTooLarge: it is larger than ``limits.max_payload``.
             ConflictError: the event id is known with another body.
         """
-        if body is not None and fields:
-            raise InputError("give one structure or keywords, not both")
-        accepted = (await self.engine.accept([fields if body is None else body], tenant=caller))[0]
+        accepted = (await self.engine.accept([_one(body, fields)], tenant=caller))[0]
         if accepted.conflict:
             raise ConflictError(
                 f"event {accepted.event_id} was accepted with another body",
@@ -169,6 +163,50 @@ class Ringonce:
         A known event id with another body is no error here: that item says ``conflict``.
         """
         return await self.engine.accept(bodies, tenant=caller)
+
+    def enqueue(
+        self,
+        connection: Any,
+        body: bytes | Mapping[str, object] | None = None,
+        /,
+        *,
+        caller: str | None = None,
+        **fields: object,
+    ) -> Accepted:
+        """Accept one event inside your own transaction: rolled back, it never happened; committed, it is delivered.
+
+        The body is that of ``notify``. One row is written, on your connection and in a savepoint: an error leaves
+        your transaction as it was. A worker expands it within its poll interval, so the answer names no
+        notifications yet (``expanding``). Nothing needs to be open, not even this object.
+
+        Args:
+            connection: of the database that has ringonce's tables: SQLAlchemy (Session, Connection), Django
+                (``connections[alias]`` or the alias), psycopg, sqlite3. Of an asynchronous library:
+                ``enqueue_async``.
+            body: see ``notify``.
+            caller: see ``notify``.
+            **fields: see ``notify``.
+
+        Raises:
+            InputError: the structure is wrong, or the connection: of an unknown kind, or in no transaction.
+            PayloadTooLarge: the structure is larger than ``limits.max_payload``.
+            ConflictError: the event id is known with another body.
+            SchemaError: the connection's database has no tables of ringonce.
+            SqliteBuildError: the file is used by two SQLite libraries in this process, or by an affected one.
+        """
+        return enqueue_on(connection, self.engine.prepare(_one(body, fields), tenant=caller))
+
+    async def enqueue_async(
+        self,
+        connection: Any,
+        body: bytes | Mapping[str, object] | None = None,
+        /,
+        *,
+        caller: str | None = None,
+        **fields: object,
+    ) -> Accepted:
+        """``enqueue`` on an AsyncSession or AsyncConnection of SQLAlchemy, on asyncpg, or on psycopg's async one."""
+        return await enqueue_on_async(connection, self.engine.prepare(_one(body, fields), tenant=caller))
 
     # --- by a person ---
 
@@ -235,6 +273,8 @@ class Ringonce:
     async def explain(self, id_: UUID, *, tenant: str | None = None) -> list[str]:
         """One notification's life in words, and what happens next. Raises NotFoundError."""
         life = await self.get(id_, tenant=tenant)
+        # Where an address stands for the recipient, the words do not tell it in full.
+        life = replace(life, row=replace(life.row, recipient=recipient_of(life.row)))
         name = life.row.channel
         self.engine.channels.apply(await self.store.overrides())
         entry = self.engine.channels.get(name)
@@ -247,7 +287,7 @@ class Ringonce:
             enabled=entry is None or entry.channel.enabled,
         )
 
-    async def search(self, **terms: Any) -> list[Row]:
+    async def search(self, /, **terms: Any) -> list[Row]:
         """Notifications, newest first; the terms are the fields of ``ports.Query``."""
         return await self.store.search(Query(**terms))
 
@@ -328,7 +368,7 @@ class Ringonce:
         """
 
         def keep(function: G) -> G:
-            self._guards[kind] = _awaitable(function)
+            self._guards[kind] = awaitable(function)
             return function
 
         return keep
@@ -348,7 +388,7 @@ class Ringonce:
         return await Worker(engine, only).run(stop or asyncio.Event(), drain=drain)
 
     def _fresh_wire(self) -> Wire:
-        return self._wire or Network(_network(self.config))
+        return self._wire or Network(network(self.config))
 
     def _entry(self, channel: str) -> Entry:
         entry = self.engine.channels.get(channel)
@@ -368,80 +408,11 @@ class Ringonce:
             return channel
 
 
-def entries(config: Config) -> dict[str, Entry]:
-    """Every channel with its provider. Raises ConfigError that names all that are wrong."""
-    built: dict[str, Entry] = {}
-    wrong: list[ConfigError] = []
-    for name, configured in config.channels.items():
-        try:
-            provider = _provider(configured, config.file)
-            channel = with_provider_defaults(
-                configured,
-                config.given[name],
-                in_doubt=provider.in_doubt,
-                unknown_budget=provider.unknown_budget,
-            )
-        except ConfigError as error:
-            wrong.append(error)
-        else:
-            built[name] = Entry(channel, provider)
-    if len(wrong) == 1:
-        raise wrong[0]
-    if wrong:
-        lines = "".join(f"\n  - {error}" for error in wrong)
-        raise ConfigError(f"{len(wrong)} channels can not be used:{lines}", field=wrong[0].field)
-    return built
-
-
-def store_options(config: Config) -> StoreOptions:
-    """How the store is opened by this configuration."""
-    return StoreOptions(
-        journal=config.store.journal.value,
-        synchronous=config.store.synchronous.value,
-        sqlite_module=config.store.sqlite_module.value,
-        pool_size=config.store.pool_size,
-        outbox_kinds=frozenset(kind.value for kind in config.outbox.events),
-    )
-
-
-def _network(config: Config) -> NetworkOptions:
-    return NetworkOptions(
-        allow_private_networks=config.security.allow_private_networks,
-        # A call that waits for a free connection would spend its timeout there.
-        mail_connections=max((channel.concurrency for channel in config.channels.values()), default=20),
-    )
-
-
-def _provider(channel: Channel, file: Path | None) -> Provider:
-    """The channel's provider; an error of its options names the key's whole path."""
-    try:
-        return registry.build(channel.provider, channel.settings, None if file is None else file.parent)
-    except ConfigError as error:
-        key, mend = error.field or "provider", error.mend
-        if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):
-            mend = f"did you mean {near[0]}?"
-        place = f"channels.{channel.name}.{key}"
-        raise ConfigError(error.message, mend=mend, field=f"{file}: {place}" if file else place) from None
-
-
-def _configuration(source: Source, overrides: Mapping[str, object]) -> Config:
-    if isinstance(source, Config):
-        if overrides:
-            raise ConfigError(
-                "a Config is taken as it is", mend="give a file or a mapping to override parts of it"
-            )
-        return source
-    if source is None or isinstance(source, (str, Path)):
-        return load(source, overrides=overrides)
-    return from_mapping(source, overrides=overrides)
-
-
-def _awaitable(function: Callable[[Row], bool | Awaitable[bool]]) -> Guard:
-    if inspect.iscoroutinefunction(function):
-        return cast("Guard", function)
-
-    async def ask(row: Row) -> bool:
-        answer = await asyncio.to_thread(function, row)
-        return bool(await answer if inspect.isawaitable(answer) else answer)
-
-    return ask
+def _one(
+    body: bytes | Mapping[str, object] | None, fields: Mapping[str, object]
+) -> bytes | Mapping[str, object]:
+    if body is None:
+        return fields
+    if fields:
+        raise InputError("give one structure or keywords, not both")
+    return body

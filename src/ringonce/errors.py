@@ -4,7 +4,8 @@
 
     RingonceError
     ├── InputError              the caller's input: names the field and the mend; nothing was stored
-    │   └── PayloadTooLarge
+    │   ├── PayloadTooLarge
+    │   └── TemplateError       a template, or what it needs of the event's data: names file, part and line
     ├── ConflictError           the same event id with another body, or a step that the state forbids
     ├── NotFoundError
     ├── ConfigError             ringonce.toml, RINGONCE_* or a provider's options
@@ -50,6 +51,12 @@ class PayloadTooLarge(InputError):  # noqa: N818 - the name of the HTTP status
     """The input is larger than the limit."""
 
     code = "payload_too_large"
+
+
+class TemplateError(InputError):
+    """A template can not be used, or not with these data; the message names file, part and line."""
+
+    code = "template_invalid"
 
 
 class ConflictError(RingonceError):

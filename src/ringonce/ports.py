@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from uuid import UUID
 
+    from ringonce.core.render import Template
     from ringonce.model.event import Event
     from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Address
@@ -85,6 +86,7 @@ __all__ = [
     "Settled",
     "Store",
     "Telemetry",
+    "Templates",
     "TimelineEntry",
     "Wire",
     "Write",
@@ -162,6 +164,18 @@ class Telemetry(Protocol):
 
     def alert(self, kind: str, text: str, /, **labels: str) -> None:
         """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+        ...
+
+
+class Templates(Protocol):
+    """Named texts, compiled."""
+
+    def get(self, name: str) -> Template:
+        """A template. Raises TemplateError: unknown, or what is wrong with it."""
+        ...
+
+    def refresh(self) -> None:
+        """Take changes over; cheap when it was asked a moment ago."""
         ...
 
 

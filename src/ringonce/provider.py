@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ringonce.core.classify import JSON_API, Rule, classify
+from ringonce.core.text import cut, length
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
 from ringonce.model.exchange import (
     Answer,
@@ -62,6 +63,7 @@ __all__ = [
     "ScriptedAnswer",
     "ScriptedRequest",
     "classify",
+    "cut",
     "length",
 ]
 
@@ -70,7 +72,7 @@ __all__ = [
 class Features:
     """What a provider can carry; anything else is refused at acceptance.
 
-    ``max_text`` counts ``unit`` (``chars``, ``bytes`` or ``utf16``); None: no limit. ``max_bytes`` is the limit
+    ``max_text`` counts ``unit`` (see ``length``); None: no limit. ``max_bytes`` is the limit
     of the whole request body.
     """
 
@@ -201,15 +203,6 @@ class Provider:
         A method of the class, because an answer can be understood without options and credentials.
         """
         return classify(answer, cls.rules, push=cls.push, now=context.now)
-
-
-def length(text: str, unit: str) -> int:
-    """How long a text is in ``chars`` (code points), ``bytes`` (UTF-8) or ``utf16`` (code units)."""
-    if unit == "bytes":
-        return len(text.encode())
-    if unit == "utf16":
-        return len(text.encode("utf-16-le")) // 2
-    return len(text)
 
 
 def _unfit(text: str) -> str:

@@ -287,7 +287,7 @@ def test_good_and_bad_lines_mixed(ring: Ring, folder: Path) -> None:
     assert stored(ring) == ["e1", "e6", "e7"]
     view = ring("send", "--file", "x.jsonl", "--json")
     assert (view.code, view.json["accepted"], view.json["duplicates"]) == (1, 0, 4)
-    assert [item["line"] for item in view.json["errors"]] == [2, 3, 5, 6, 7, 8, 11]
+    assert [item["line"] for item in view.json["problems"]] == [2, 3, 5, 6, 7, 8, 11]
     assert stored(ring) == ["e1", "e6", "e7"]
 
 
@@ -344,7 +344,7 @@ def test_classify_with_bad_cases(ring: Ring, folder: Path) -> None:
 async def test_odd_answers_are_stored_cleaned(
     folder: Path, pg_server: Database, store: str, answer: bytes
 ) -> None:
-    """U+0000, invalid UTF-8, lone surrogates and floods in a provider's answer: the verdict is stored, the loop goes on."""
+    """U+0000, invalid UTF-8, lone surrogates, floods in an answer: the verdict is stored, the loop goes on."""
     plan = Plan((Rule(Fault("status", 410, body=answer), first=1),))
     with WebhookReceiver([SECRET], plan=plan) as server, fresh_database(pg_server) as database:
         url = f"sqlite:///{folder}/ringonce.db" if store == "sqlite" else database.url("asyncpg")

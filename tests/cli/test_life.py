@@ -49,6 +49,17 @@ def test_send_drain_report_explain(ring: Ring, accepted: Callable[..., str]) -> 
     assert len(words.splitlines()) >= 3
 
 
+def test_explain_masks_an_address_that_stands_for_the_recipient(
+    ring: Ring, accepted: Callable[..., str]
+) -> None:
+    """Words and JSON of `explain` tell enough of an address to recognise it, not enough to use it."""
+    done = ring("send", "--to", "ok=ada@example.com", "--text", "hello", "--json")
+    id_ = done.json["notifications"][0]["id"]
+    for told in (ring("explain", id_).out, ring("explain", id_, "--json").out):
+        assert "a***@example.com" in told
+        assert "ada@" not in told
+
+
 def test_drain_says_what_is_left_and_why(ring: Ring, accepted: Callable[..., str]) -> None:
     """--drain ends although a channel is off and something is not due yet, and names both."""
     ring("channels", "disable", "ok")

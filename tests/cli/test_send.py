@@ -45,6 +45,20 @@ def test_options_become_the_structure(ring: Ring) -> None:
         assert view[name] == value
 
 
+def test_a_template_and_its_data(ring: Ring, folder: Path) -> None:
+    """--template takes the place of the text, --data is what it shows; what is no JSON object is a usage error."""
+    (folder / "templates" / "hi").mkdir(parents=True)
+    (folder / "templates" / "hi" / "en.toml").write_text('text = "Hi {{ name }}"')
+    done = ring("send", "--to", "ok=ada", "--template", "hi", "--data", '{"name": "Ada"}', "--json")
+    view = ring("explain", done.json["notifications"][0]["id"], "--json").json
+    assert view["content"]["text"] == "Hi Ada"
+    missing = ring("send", "--to", "ok=ada", "--template", "hi")
+    assert missing.code == 1
+    assert "data.name" in missing.err
+    for bad in ("{", "[1]"):
+        assert ring("send", "--to", "ok=ada", "--template", "hi", "--data", bad).code == 2
+
+
 def test_recipients_with_registered_addresses(ring: Ring) -> None:
     """--recipient reaches every registered address, --channel narrows it."""
     ring("recipients", "address", "add", "ada", "ok", "ada-1")

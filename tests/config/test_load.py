@@ -189,3 +189,17 @@ def test_durations(written_as: object, micros: int) -> None:
     """A duration is a text with units or a number of seconds, and becomes microseconds."""
     config = from_mapping({"channels": {"a": {"provider": "x", "max_age": written_as}}})
     assert config.channels["a"].policy.max_age == micros
+
+
+def test_templates_section(tmp_path: Path) -> None:
+    """Folder, locale and zone have defaults, and a locale or zone that means nothing is refused."""
+    config = load(
+        written(tmp_path, '[templates]\nlocale = "pt-BR"\ntimezone = "Asia/Kathmandu"\n'), environ={}
+    )
+    assert (config.templates.path, config.templates.locale, config.templates.timezone) == (
+        "templates",
+        "pt-BR",
+        "Asia/Kathmandu",
+    )
+    for text in ('locale = "../x"', "locale = 5", 'timezone = "Europe/Berlni"', "timezone = 5"):
+        assert "templates." in refusal(tmp_path, f"[templates]\n{text}\n")

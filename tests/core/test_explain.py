@@ -111,6 +111,11 @@ def test_attempts(attempt: AttemptRow, text: str) -> None:
         ),
         ("receipt", {"attempt": 1, "kind": "delivered"}, "the provider reports attempt 1 as delivered"),
         ("read", {}, "read by the recipient"),
+        (
+            "code_error",
+            {"code": "NTF_TEMPLATE_INVALID", "text": "line 3"},
+            "its template failed: line 3",
+        ),
         ("code_error", {"code": "X"}, "a code error: what we sent can not be accepted (X)"),
         (
             "credential_failed",

@@ -308,3 +308,12 @@ def test_auth_of_one_platform_stops_no_other() -> None:
     made = answered(replace(DENIED, scope="platform"))
     assert effects(made, Pause) == []
     assert effects(made, Send) == [Send(NOW + 300 * S, armed=True)]
+
+
+def test_one_endpoint_that_lacks_it_stops_nobody_else() -> None:
+    """A receiver of its own that answers "not implemented" delays its own row and pauses no lane."""
+    absent = Outcome(OutcomeClass.NOT_IMPLEMENTED, scope="endpoint")
+    made = answered(absent)
+    assert effects(made, Pause) == []
+    assert effects(made, Send) == [Send(NOW + 300 * S, armed=True)]
+    assert made.state.attempts == 0

@@ -9,9 +9,10 @@ import pytest
 
 from ringonce.core.machine import ILLEGAL, TABLE, step
 from ringonce.errors import IllegalTransition
-from ringonce.model.notification import State, Status
+from ringonce.model.notification import LastError, State, Status
 from ringonce.model.transition import (
     Approved,
+    Emit,
     Enqueued,
     Expire,
     Fold,
@@ -52,6 +53,7 @@ def test_enqueued_is_due() -> None:
         (Enqueued(NOW, cancelled=True, suppressed_by="muted"), Status.CANCELLED, "cancelled"),
         (Enqueued(NOW, suppressed_by="no_address", expires_at=NOW), Status.SUPPRESSED, "suppressed"),
         (Enqueued(NOW, expires_at=NOW), Status.EXPIRED, "expired"),
+        (Enqueued(NOW, invalid="why", expires_at=NOW), Status.EXPIRED, "expired"),
     ],
 )
 def test_enqueued_may_end_at_once(event: Enqueued, status: Status, note: str) -> None:
@@ -61,6 +63,18 @@ def test_enqueued_may_end_at_once(event: Enqueued, status: Status, note: str) ->
     assert (made.state.next_attempt_at, made.effects) == (None, ())
     assert made.state.expires_at == event.expires_at
     assert [n.kind for n in made.notes] == [note]
+
+
+def test_enqueued_without_a_text_fails_for_good() -> None:
+    """A template that failed meanwhile: terminal, with its own code and its reason, and published like any end."""
+    made = take(State(Status.PENDING), Enqueued(NOW, invalid="line 3"))
+    assert (made.state.status, made.state.version, made.state.final) == (Status.FAILED, 1, True)
+    assert made.state.last_error == LastError("NTF_TEMPLATE_INVALID", None, "line 3")
+    assert [n.kind for n in made.notes] == ["code_error"]
+    assert [effect.kind for effect in made.effects if isinstance(effect, Emit)] == [
+        "notification.status_changed",
+        "notification.dispatched",
+    ]
 
 
 def test_enqueued_once() -> None:

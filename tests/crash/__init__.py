@@ -1,0 +1,1 @@
+"""What happens when processes, databases and clocks fail."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.postgres import Database
+from tests.servers.postgres import Database  # noqa: TC001 - fixtures are typed by it
 
 Url = Callable[[str], str]
 

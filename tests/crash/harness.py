@@ -146,7 +146,7 @@ class Way:
 
 def numbered(address: str) -> int:
     """The number that an address of the ledger stands for."""
-    return int(address) - 1000 if address.isdigit() else int(address.split("@", maxsplit=1)[0].lstrip("/n"))
+    return int(address) - 1000 if address.isdigit() else int(address.partition("@")[0].lstrip("/n"))
 
 
 @dataclass(slots=True)
@@ -294,7 +294,8 @@ class Site:
     def verdict(self, count: int, *, drained: bool = True) -> "Verdict":
         """Judge the run by the promise. ``count``: how many were accepted."""
         lives, calls = self.lives(count), self.calls()
-        doubted = {n for n, life in lives.items() if any(a.rule == "lease lost" for a in life.attempts)}
+        # A late answer takes the place of a doubt.
+        doubted = {n for n, life in lives.items() if any(a.late for a in life.attempts)}
         doubted |= {n for n, life in lives.items() if any(a.outcome == "unknown" for a in life.attempts)}
         lost = [
             n
@@ -365,7 +366,7 @@ def stand_in(provider: str, script: Plan, ledger: Ledger) -> Vendor:
 
 def dice(seed: int) -> random.Random:
     """The chance of a run, printed so that it can be had again."""
-    print(f"seed {seed}")
+    print(f"seed {seed}")  # noqa: T201 - shown when the test fails
     return random.Random(seed)
 
 

@@ -10,6 +10,9 @@ import pytest
 from tests.crash.conftest import Url
 from tests.crash.harness import Site, Verdict, dice, site
 
+# Each starts a dozen programs; on a busy machine that takes its time.
+pytestmark = pytest.mark.timeout(300)
+
 MANY = 30
 
 

@@ -23,6 +23,7 @@ from tests.crash.inside import (
 )
 
 STORES = ["memory", "postgresql"]
+SLOW_POSTGRESQL = pytest.param("postgresql", marks=pytest.mark.slow)
 POINTS = {
     "claimed": ("claim", "after"),
     "marked": ("mark", "after"),
@@ -54,7 +55,7 @@ async def _base(url: Url, store: str, **more: str) -> AsyncIterator[tuple[dict[s
 
 
 def _real(plain: Ringonce) -> SqlStore:
-    real = plain.store._real  # type: ignore[attr-defined] # noqa: SLF001 - the wrapper's own
+    real = plain.store._real  # type: ignore[attr-defined]
     assert isinstance(real, SqlStore)
     return real
 
@@ -70,10 +71,11 @@ def _real(plain: Ringonce) -> SqlStore:
 async def test_death_at(url: Url, store: str, point: str) -> None:
     """Wherever a worker dies, another one ends its work: nothing lost, nothing twice, doubts only for begun calls."""
     name, when = POINTS[point]
-    async with _base(url, store, grace="0.1s") as (config, plain):
+    call = "delay:0.2" if name == "extend" else "delay:0.003"  # long enough to be prolonged
+    async with _base(url, store, grace="0.1s", call=call) as (config, plain):
         await plain.notify_many(bodies(60))
         await plain.notify(MANY)
-        death = Death(name, when, turn=2)
+        death = Death(name, when, turn=1 if name in {"arm", "expand"} else 2)
         dying, _ = application(config, _real(plain), death, death.wire)
         work = asyncio.create_task(dying.run_worker())
         async with asyncio.timeout(20):
@@ -105,11 +107,11 @@ async def test_storm(url: Url, store: str, seed: int) -> None:
         assert set(wire.rung.values()) == {1}
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", ["memory", SLOW_POSTGRESQL])
 @pytest.mark.parametrize("name", ["claim", "mark", "settle", "arm", "extend", "overrides", "take_lease"])
 async def test_stopped_in_a_call(url: Url, store: str, name: str) -> None:
     """A worker whose task is cancelled while it waits for the store leaves nothing in doubt and nothing leased."""
-    async with _base(url, store) as (config, plain):
+    async with _base(url, store, call="delay:0.2" if name == "extend" else "delay:0.003") as (config, plain):
         await plain.notify_many(bodies(40))
         reached = asyncio.Event()
 
@@ -132,7 +134,7 @@ async def test_stopped_in_a_call(url: Url, store: str, name: str) -> None:
         judge(await lives(plain), wire.rung + second.rung, doubts=0)
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", ["memory", SLOW_POSTGRESQL])
 @pytest.mark.parametrize("transaction", [1, 2, 3])
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_cancelling_breaks_off(url: Url, store: str, transaction: int, when: str) -> None:
@@ -140,7 +142,7 @@ async def test_cancelling_breaks_off(url: Url, store: str, transaction: int, whe
     async with _base(url, store) as (config, plain):
         await plain.notify_many(bodies(30))
         real = _real(plain)
-        run = real._run  # noqa: SLF001 - the transactions inside of one call
+        run = real._run
         left = transaction
 
         async def failing(*arguments: object, **named: object) -> object:
@@ -153,10 +155,10 @@ async def test_cancelling_breaks_off(url: Url, store: str, transaction: int, whe
                 raise StoreUnavailable("gone after")
             return result
 
-        real._run = failing  # type: ignore[method-assign, assignment] # noqa: SLF001
+        real._run = failing  # type: ignore[method-assign, assignment]
         with pytest.raises(StoreUnavailable):
             await plain.cancel_subject("order:1")
-        real._run = run  # type: ignore[method-assign] # noqa: SLF001
+        real._run = run  # type: ignore[method-assign]
         await plain.cancel_subject("order:1")
         worker, wire = application(config, real)
         async with asyncio.timeout(30):
@@ -187,7 +189,7 @@ async def test_a_lost_claim_is_rescued(url: Url) -> None:
 
 
 async def test_a_bug_in_one_result_stops_no_other(url: Url) -> None:
-    """A result that can not be written for a reason nobody thought of ends in doubt by itself; all others are stored."""
+    """A result that can not be written for a reason nobody thought of ends in doubt alone; the others are stored."""
     async with _base(url, "memory") as (config, plain):
         await plain.notify_many(bodies(20))
         worker, wire = application(config, _real(plain))

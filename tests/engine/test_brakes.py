@@ -65,3 +65,13 @@ def test_refusals_are_no_failures_of_the_provider(telemetry: KeptTelemetry) -> N
     brake.judge("x", DOWN, 0)
     brake.judge("x", DEAD, 0)
     assert brake.judge("x", DOWN, 0) is None
+
+
+def test_greylisting_is_no_failure_of_the_provider(telemetry: KeptTelemetry) -> None:
+    """A receiver that asks every first call to wait neither pauses the lane nor proves that it works."""
+    brake = LaneBrake(telemetry, after=2, pause=1)
+    wait = replace(DOWN, floor="greylist")
+    assert [brake.judge("x", wait, 0) for _ in range(50)] == [None] * 50
+    brake.judge("x", DOWN, 0)
+    brake.judge("x", wait, 0)
+    assert brake.judge("x", DOWN, 0) is not None

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -37,7 +37,6 @@ class System:
     folder: Path
     config: dict[str, Any]
     ring: Ringonce
-    guards: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     # --- as an application ---
 
@@ -89,7 +88,7 @@ class System:
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         """Wait for a fact in the database."""
         async with asyncio.timeout(DEADLINE):
-            while not await condition():
+            while not await condition():  # noqa: ASYNC110 - the fact may be made by another process
                 await asyncio.sleep(0.005)
 
     async def ended(self, id_: UUID) -> None:
@@ -156,23 +155,23 @@ class System:
     async def refuse(self, table: str, condition: str) -> None:
         """From now on the database refuses to insert such rows (``condition`` on ``NEW``)."""
         if self.config["store"]["url"].startswith("sqlite"):
-            statements = [
-                f"CREATE TRIGGER refuse BEFORE INSERT ON {table} WHEN {condition} "
-                "BEGIN SELECT RAISE(ABORT, 'refused'); END"
-            ]
+            body = "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+            statements = [f"CREATE TRIGGER refuse BEFORE INSERT ON {table} WHEN {condition} {body}"]
         else:
+            body = "BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '23514'; END"
+            on = f"BEFORE INSERT ON {table} FOR EACH ROW WHEN ({condition})"
             statements = [
-                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
-                "$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '23514'; END $$",
-                f"CREATE TRIGGER refuse BEFORE INSERT ON {table} FOR EACH ROW WHEN ({condition}) "
-                "EXECUTE FUNCTION refuse()",
+                f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$",
+                f"CREATE TRIGGER refuse {on} EXECUTE FUNCTION refuse()",
             ]
         await self.execute(*statements)
 
     async def allow(self, table: str) -> None:
         """The database takes everything again."""
-        on = "" if self.config["store"]["url"].startswith("sqlite") else f" ON {table}"
-        await self.execute(f"DROP TRIGGER refuse{on}")
+        if self.config["store"]["url"].startswith("sqlite"):
+            await self.execute("DROP TRIGGER refuse")
+        else:
+            await self.execute(f"DROP TRIGGER refuse ON {table}", "DROP FUNCTION refuse")
 
     async def execute(self, *statements: str) -> None:
         """Run statements as they are."""
@@ -272,7 +271,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 async def start(store_url: str, tmp_path: Path) -> AsyncIterator[Start]:
-    """``await start(email={"provider": …}, …)`` starts a system with these channels."""
+    """Start systems with the channels that are given, for example ``email={"provider": …}``."""
     async with AsyncExitStack() as stack:
 
         async def begin(**channels: Mapping[str, object]) -> System:
@@ -284,7 +283,12 @@ async def start(store_url: str, tmp_path: Path) -> AsyncIterator[Start]:
                 "channels": {name: dict(keys) for name, keys in channels.items()},
             }
             system = System(tmp_path, config, await started(config))
-            stack.push_async_callback(lambda: system.ring.close())
+
+            async def close() -> None:
+                # Not the ring of now: a reconfiguration replaces it.
+                await system.ring.close()
+
+            stack.push_async_callback(close)
             return system
 
         yield begin

@@ -42,7 +42,7 @@ async def killed_after_acceptance(system: System, server: StandIn) -> AsyncItera
 
 
 async def test_A08_AC6_a_the_next_attempt_carries_the_same_reference(start: Start) -> None:
-    """After a SIGKILL between acceptance and commit the same client reference goes out again: the receiver ignores it."""
+    """After a SIGKILL between acceptance and commit the same reference goes out again: the receiver ignores it."""
     with WebhookReceiver([SECRET], plan=plan(["accept_then_hang:first=1"])) as server:
         system = await start(hook=webhook(**SHORT))
         id_ = await system.accept("hook", f"{server.url}/ada")
@@ -222,7 +222,7 @@ def server_addresses(ledger: Ledger) -> set[str]:
 
 
 async def test_D07_d_silence_is_the_better_side_of_the_error(start: Start) -> None:
-    """in_doubt = assume_sent, killed after the send: one message, the redelivered event and the next worker send none."""
+    """in_doubt = assume_sent, killed after the send: neither the event again nor the next worker rings again."""
     with WebhookReceiver([SECRET], plan=plan(["accept_then_hang:first=1"])) as server:
         system = await start(hook=webhook(in_doubt="assume_sent", **SHORT))
         body = {"event_id": "msg-1", "to": {"hook": f"{server.url}/ada"}, "content": {"text": "hi"}}

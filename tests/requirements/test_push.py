@@ -246,6 +246,22 @@ async def test_B01_j_healing_is_tried_once(start: Start, api: Api) -> None:
     assert [view["paused"] for view in await system.ring.channels()] == [True]
 
 
+async def test_B01_m_a_whole_wave_heals_by_one_grant(start: Start, api: Api) -> None:
+    """All calls that are refused together for one expired token go out again with one fresh one, each once."""
+    server = api()
+    system = await start(push=push(server, concurrency=20))
+    async with system.working(system.ring):
+        await system.ended(await system.accept("push", "token-0"))
+        server.revoke()
+        ids = [await system.accept("push", f"token-{n}") for n in range(1, 16)]
+        for id_ in ids:
+            await system.ended(id_)
+    assert {(await system.view(id_))["attempts"] for id_ in ids} == {1}
+    assert (grants(server), system.metric(ALERTS)) == (["granted", "granted"], 0)
+    assert max(sends(server).values()) <= 2
+    assert len(server.messages) == 16
+
+
 async def test_B01_k_a_test_send_fetches_its_own(start: Start, api: Api) -> None:
     """`channels test` shows whether credentials and device work, and a refused grant as what it is."""
     server = api("503:first=1")

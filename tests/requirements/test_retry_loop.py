@@ -66,7 +66,7 @@ async def test_A01_a_retriable_error_makes_it_failed_with_its_next_attempt(start
 
 
 async def test_A01_b_the_retry_loop_sees_only_what_is_committed(start: Start) -> None:
-    """While the failure can not be written, the row is still its worker's: nobody retries, and nothing is sent again."""
+    """While the failure can not be written the row is still its worker's: nobody retries, nothing is sent again."""
     with WebhookReceiver([SECRET], plan=plan(["503:first=1"])) as server:
         system = await start(hook=webhook(backoff=AT_ONCE))
         await system.refuse("ringonce_attempts", "NEW.number > 0")

@@ -31,7 +31,7 @@ def migrate(*, sql: bool = False, json: bool = False) -> int:
         sql: Only print the statements that an empty database needs, for somebody else to run.
         json: Print JSON.
     """
-    from ringonce.app import store_options
+    from ringonce.parts import store_options
     from ringonce.store import migrate as bring_up
     from ringonce.store import migration_script
 
@@ -77,13 +77,14 @@ async def _results() -> list[dict[str, object]]:
         return results
     add("configuration", config.file or "the defaults: there is no ringonce.toml here")
     _channels(config, add)
+    _templates(config, add)
     _api(config, add)
     await _database(config, add)
     return results
 
 
 def _channels(config: Config, add: object) -> None:
-    from ringonce.app import entries
+    from ringonce.parts import entries
 
     assert callable(add)
     try:
@@ -96,6 +97,19 @@ def _channels(config: Config, add: object) -> None:
         add(f"channel {name}", f"{entry.channel.provider}, account {entry.provider.account}{state}")
     if not channels:
         add("channels", "none: nothing can be sent before [channels.NAME] is configured", ok=False)
+
+
+def _templates(config: Config, add: object) -> None:
+    from ringonce.parts import templates
+
+    assert callable(add)
+    library = templates(config, lambda _kind, _text: None)
+    for name, found in library.loaded.items():
+        for error in found.wrong:
+            add(f"template {name}", f"{error.message} ({error.mend})", ok=False)
+        if not found.wrong:
+            said = ", ".join(sorted(found.template.texts)) if found.template is not None else ""
+            add(f"template {name}", "; ".join([said, *found.notices]))
 
 
 def _api(config: Config, add: object) -> None:
@@ -116,8 +130,8 @@ def _api(config: Config, add: object) -> None:
 async def _database(config: Config, add: object) -> None:
     import time
 
-    from ringonce.app import store_options
     from ringonce.engine.contract import decode_event
+    from ringonce.parts import store_options
     from ringonce.store import make_store
 
     assert callable(add)
@@ -144,7 +158,8 @@ async def _database(config: Config, add: object) -> None:
 
 
 def _sqlite(config: Config, add: object) -> None:
-    from ringonce.store.sqlite import SOUND, load_module
+    from ringonce.store.libraries import SOUND
+    from ringonce.store.sqlite import load_module
 
     assert callable(add)
     try:

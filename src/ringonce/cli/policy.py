@@ -28,8 +28,8 @@ def show(channel: str | None = None, /, *, json: bool = False) -> int:
         channel: The channel's name; default: all.
         json: Print JSON.
     """
-    from ringonce.app import entries
     from ringonce.errors import NotFoundError
+    from ringonce.parts import entries
 
     channels = {name: entry.channel for name, entry in entries(configuration()).items()}
     if channel is not None:

@@ -31,6 +31,8 @@ def send(
     title: str | None = None,
     text: str | None = None,
     html: str | None = None,
+    template: str | None = None,
+    data: str | None = None,
     type: str | None = None,  # noqa: A002 - the name of the option
     event_id: str | None = None,
     tenant: str | None = None,
@@ -54,6 +56,8 @@ def send(
         title: The title, or the subject line of a mail.
         text: The text.
         html: The text as HTML, for channels that carry it.
+        template: The template that makes the text, instead of title, text and html.
+        data: What the template shows, as a JSON object.
         type: The type of the event, at most 64 bytes.
         event_id: The idempotency key: sent again, nothing happens.
         tenant: On whose behalf.
@@ -70,6 +74,8 @@ def send(
         "title": title,
         "text": text,
         "html": html,
+        "template": template,
+        "data": data,
         "type": type,
         "event_id": event_id,
         "tenant": tenant,
@@ -113,9 +119,10 @@ def _body(
         if sys.stdin.isatty():
             note("Reading one JSON structure from standard input …")
         return sys.stdin.buffer.read()
-    body: dict[str, object] = {
-        "content": {name: given.pop(name) for name in ("title", "text", "html") if name in given}
-    }
+    content = {name: given.pop(name) for name in ("title", "text", "html") if name in given}
+    body: dict[str, object] = {} if "template" in given and not content else {"content": content}
+    if "data" in given:
+        body["data"] = _object(given.pop("data"))
     body.update(given)
     if to:
         addresses: dict[str, str] = {}
@@ -134,6 +141,18 @@ def _body(
     if channels:
         body["channels"] = channels
     return body
+
+
+def _object(text: str) -> dict[str, object]:
+    from json import loads
+
+    try:
+        value = loads(text)
+    except ValueError as error:
+        raise UsageError(f"not JSON: {error}", field="DATA", mend="e.g. '{\"order\": 42}'") from None
+    if not isinstance(value, dict):
+        raise UsageError("a JSON object is needed", field="DATA", mend="e.g. '{\"order\": 42}'")
+    return value
 
 
 def _show(accepted: Accepted, *, json: bool) -> None:

@@ -15,6 +15,7 @@ from ringonce.config.model import (
     SqliteModule,
     StoreConfig,
     Synchronous,
+    TemplatesConfig,
     WorkerConfig,
 )
 from ringonce.config.reader import Key
@@ -75,6 +76,18 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 kinds.size(least=1_024, most=16 * 1_048_576),
                 "The largest event that is accepted.",
             ),
+        ),
+    ),
+    "templates": (
+        TemplatesConfig,
+        (
+            Key(
+                "path",
+                kinds.text(),
+                "The folder of templates, seen from the configuration's own. It may be missing.",
+            ),
+            Key("locale", kinds.locale(), "The locale of recipients of whom none is known."),
+            Key("timezone", kinds.timezone(), "The time zone of recipients of whom none is known."),
         ),
     ),
     "security": (

@@ -9,6 +9,7 @@ import tomllib
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from ringonce.model.policy import SECOND
 
@@ -33,6 +34,7 @@ _DURATION = re.compile(rf"(?:{_PART.pattern}\s*)+")
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|kB|MB)?")
 _SIZES = {None: 1, "B": 1, "kB": 1_000, "MB": 1_000_000, "KiB": 1_024, "MiB": 1_048_576}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,4}")
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 
@@ -278,6 +280,29 @@ def network() -> Kind:
             raise Bad("is no network", 'write it as "127.0.0.0/8" or "fd00::/8"') from None
 
     return Kind("network", convert)
+
+
+def locale() -> Kind:
+    """A language tag, e.g. ``ru`` or ``pt-BR``."""
+
+    def convert(value: object) -> object:
+        if not isinstance(value, str) or not _LANGUAGE.fullmatch(value.strip()):
+            raise Bad("is no locale", 'write "en", "pt-BR", …')
+        return value.strip()
+
+    return Kind("locale", convert)
+
+
+def timezone() -> Kind:
+    """An IANA time zone, e.g. ``Europe/Berlin``."""
+
+    def convert(value: object) -> object:
+        try:
+            return str(ZoneInfo(value.strip() if isinstance(value, str) else ""))
+        except (OSError, ValueError, KeyError):
+            raise Bad("is no time zone", 'write "UTC", "Europe/Berlin", …') from None
+
+    return Kind("time zone", convert)
 
 
 def jitter() -> Kind:

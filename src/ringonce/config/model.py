@@ -131,6 +131,15 @@ class LimitsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TemplatesConfig:
+    """Where texts come from, and for whom they are written when nothing is known of the recipient."""
+
+    path: str = "templates"
+    locale: str = "en"
+    timezone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
 class SecurityConfig:
     """What user-supplied endpoints may reach."""
 
@@ -165,6 +174,7 @@ class Config:
     retry: RetryConfig = field(default_factory=RetryConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
+    templates: TemplatesConfig = field(default_factory=TemplatesConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
     api: ApiConfig = field(default_factory=ApiConfig)

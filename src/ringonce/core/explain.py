@@ -92,7 +92,8 @@ def _attempt(attempt: AttemptRow) -> Line:
     if attempt.outcome == "accepted":
         known = f", message id {attempt.message_id}" if attempt.message_id else ""
         return Line(at, f"{who}: the provider accepted it{known}")
-    answer = " ".join(part for part in (attempt.provider_code, attempt.answer) if part)
+    told, word = attempt.answer, attempt.provider_code or ""
+    answer = told if word in told else f"{word} {told}".strip()
     said = f": {answer}" if answer else ""
     rule = f" [rule: {attempt.rule}]" if attempt.rule else ""
     if attempt.outcome == "unknown":
@@ -132,6 +133,8 @@ def _note(entry: TimelineEntry) -> str:
             return f"the provider reports attempt {detail.get('attempt')} as {detail.get('kind')}"
         case "read":
             return "read by the recipient"
+        case "code_error" if detail.get("code") == Code.TEMPLATE_INVALID:
+            return f"its template failed: {detail.get('text')}"
         case "credential_failed":
             return f"no credential could be fetched, so no attempt began: {detail.get('text')}"
         case "code_error":

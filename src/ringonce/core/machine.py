@@ -206,6 +206,8 @@ def _refused(
             pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
             return _wait(g, now, error, (*effects, pause, alert), notes)
         case OutcomeClass.DISABLED | OutcomeClass.NOT_IMPLEMENTED:
+            if outcome.scope in OTHERS_GO_ON:
+                return _wait(g, now + AUTH_PROBE_AFTER, error, effects, notes)
             return _wait(g, now, error, (*effects, Pause("channel", outcome.cls.value)), notes)
         case OutcomeClass.ACCEPTED:
             raise IllegalTransition("an accepted answer is no refusal", mend=_BUG)
@@ -247,13 +249,13 @@ def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) 
         raise IllegalTransition("a notification is enqueued once", mend=_BUG)
     new = State(Status.PENDING, 0, next_attempt_at=e.due_at, expires_at=e.expires_at)
     if e.cancelled:
-        return tally.ended(
-            new, Status.CANCELLED, Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
-        )
+        return tally.ended(new, Status.CANCELLED, tally.WITHDRAWN)
     if e.suppressed_by is not None:
         return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
     if e.expires_at is not None and e.expires_at <= now:
         return tally.ended(new, Status.EXPIRED, Note("expired", {"reason": "expires_at"}))
+    if e.invalid is not None:
+        return _end(tally.ground(new, 0, 1, new.spent, ()), new.spent, *tally.unwritten(e.invalid))
     state = State(Status.PENDING, 1, next_attempt_at=e.due_at, expires_at=e.expires_at)
     return Step(state, (Send(e.due_at, armed=True),))
 

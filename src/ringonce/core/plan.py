@@ -21,7 +21,10 @@ UNKNOWN_CHANNEL: Final = "unknown_channel"
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One notification to create. ``address`` None: there is none, and ``enqueued`` says so (suppressed)."""
+    """One notification to create. ``address`` None: there is none, and ``enqueued`` says so (suppressed).
+
+    ``content_key``: which of the event's texts it gets; the channel's, where no template makes several of it.
+    """
 
     recipient: str
     channel: str
@@ -76,17 +79,11 @@ def outline(
             way = channels.get(name)
             account = "" if way is None else way.account
             reason = UNKNOWN_CHANNEL if way is None else NO_ADDRESS if not addresses else None
-            key = content_key(event, name, one.locale)
             enqueued = Enqueued(max(now, event.send_at or now), reason, event.expires_at, cancelled)
-            planned.extend(Planned(one.id, name, account, a, key, enqueued) for a in addresses or (None,))
+            planned.extend(Planned(one.id, name, account, a, name, enqueued) for a in addresses or (None,))
         if len(planned) == count:
             skipped.append(Skipped(one.id, NO_ADDRESS))
     return Outline(tuple(planned), tuple(skipped))
-
-
-def content_key(event: Event, channel: str, locale: str | None) -> str:
-    """Which text it gets: only a template has one for each locale."""
-    return channel if event.template is None else f"{channel}/{(locale or '').lower()}"
 
 
 def _ways(

@@ -26,6 +26,7 @@ LOST: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, ambiguous=True, text="the worker was lost after the call began"
 )
 ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
+WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
 REPORTED: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, text="the provider reports that it was not delivered"
 )
@@ -66,6 +67,12 @@ def reported(outcome: Outcome | None) -> Outcome:
 def hint(outcome: Outcome) -> int | None:
     """Retry-After in microseconds."""
     return None if outcome.retry_after_s is None else outcome.retry_after_s * SECOND
+
+
+def unwritten(why: str) -> tuple[LastError, tuple[Effect, ...], tuple[Note, ...]]:
+    """There is no text to send, because its template failed: the error, and the note that tells of it."""
+    error = LastError(Code.TEMPLATE_INVALID.value, None, why)
+    return error, (), (Note("code_error", {"code": error.code, "text": why}),)
 
 
 def is_verdict(outcome: Outcome) -> bool:

@@ -66,6 +66,9 @@ class LaneBrake:
     def judge(self, lane: str, outcome: Outcome, now: int) -> LanePause | None:
         """Count the answer; the pause that it leads to, if any."""
         run = self._runs[lane]
+        if outcome.floor is not None:
+            # A wait that the receiver asks each stranger for (greylisting) says nothing about the provider.
+            return None
         if outcome.cls is not OutcomeClass.TRANSIENT:
             run.failures = 0
             return None

@@ -6,12 +6,15 @@ HTTP bodies, lines of ``send --file``, calls of the library and events of a bus 
 from __future__ import annotations
 
 import difflib
+import json
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ringonce.engine.wording import check_template
 from ringonce.errors import InputError, PayloadTooLarge
 from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import Content
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ringonce.engine.channels import Channels
+    from ringonce.ports import Templates
 
 MAX_DEPTH = 32
 MAX_RECIPIENTS = 100_000
@@ -76,6 +80,9 @@ def load(raw: bytes, max_bytes: int) -> dict[str, Any]:
     except RecursionError:
         raise InputError(f"nested deeper than {MAX_DEPTH} levels", mend="flatten the data") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        with suppress(ValueError, RecursionError):
+            # An escaped half of a surrogate pair is the one mistake of which the field can be named.
+            check_texts(json.loads(raw))
         raise InputError(
             f"not valid JSON: {error}", mend="send one JSON object in UTF-8", code="invalid_json"
         ) from None
@@ -84,13 +91,19 @@ def load(raw: bytes, max_bytes: int) -> dict[str, Any]:
     return value
 
 
-def decode(value: Mapping[str, Any], event_id: str, tenant: str | None, channels: Channels) -> Event:
+def decode(
+    value: Mapping[str, Any],
+    event_id: str,
+    tenant: str | None,
+    channels: Channels,
+    templates: Templates | None = None,
+) -> Event:
     """Check the structure and make an Event of it; addresses become canonical.
 
     ``event_id`` is used where the structure has none; ``tenant`` (of the caller's key) must not be
     contradicted by the structure. Raises InputError.
     """
-    _check_texts(value)
+    check_texts(value)
     body = _convert(value)
     if tenant is not None and body.tenant is not None and body.tenant != tenant:
         raise InputError("this key belongs to another tenant", field="tenant", mend="leave tenant out")
@@ -101,7 +114,7 @@ def decode(value: Mapping[str, Any], event_id: str, tenant: str | None, channels
     _check_content(
         content, sorted(named), channels, all_of_them=body.channels is None and bool(body.recipients)
     )
-    return Event(
+    event = Event(
         event_id=body.event_id or event_id,
         type=body.type,
         tenant=body.tenant or tenant or "",
@@ -119,6 +132,11 @@ def decode(value: Mapping[str, Any], event_id: str, tenant: str | None, channels
         send_at=_micros(body.send_at, "send_at"),
         expires_at=_micros(body.expires_at, "expires_at"),
     )
+    if event.template is not None:
+        if templates is None:
+            raise InputError("there are no templates here", field="template", mend="send content")
+        check_template(event, templates, channels)
+    return event
 
 
 def encode_event(event: Event) -> bytes:
@@ -151,7 +169,7 @@ def _convert(value: Mapping[str, Any]) -> Body:
         raise InputError("unknown field", field=f"{path}.{name}" if path else name, mend=mend) from None
 
 
-def _check_texts(value: object, path: str = "", depth: int = 0) -> None:
+def check_texts(value: object, path: str = "", depth: int = 0) -> None:
     """U+0000 and lone surrogates can not be stored everywhere (PostgreSQL refuses them): refuse them here."""
     if depth > MAX_DEPTH:
         raise InputError(
@@ -166,11 +184,11 @@ def _check_texts(value: object, path: str = "", depth: int = 0) -> None:
             )
     elif isinstance(value, dict):
         for key, item in value.items():
-            _check_texts(key, path, depth + 1)
-            _check_texts(item, f"{path}.{key}" if path else str(key), depth + 1)
+            check_texts(key, path, depth + 1)
+            check_texts(item, f"{path}.{key}" if path else str(key), depth + 1)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            _check_texts(item, f"{path}[{index}]", depth + 1)
+            check_texts(item, f"{path}[{index}]", depth + 1)
 
 
 def _check_limits(body: Body) -> None:
@@ -214,9 +232,13 @@ def _known(name: str, path: str, channels: Channels) -> None:
 
 def _content(body: Body) -> Content | None:
     if body.template is not None:
-        raise InputError("templates are not available yet", field="template", mend="send content")
+        if body.content is not None:
+            raise InputError("give content or a template, not both", field="template", mend="leave one out")
+        return None
     if body.content is None:
-        raise InputError("nothing to say", field="content", mend='give content, e.g. {"text": "…"}')
+        raise InputError(
+            "nothing to say", field="content", mend='give content, e.g. {"text": "…"}, or a template'
+        )
     given = body.content
     if not (given.title or given.text or given.html or given.data):
         raise InputError(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import body_hash, canonical, event_key
-from ringonce.engine.contract import decode, encode_event, load
+from ringonce.engine.contract import check_texts, decode, encode_event, load
 from ringonce.engine.expand import Planning
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
@@ -21,7 +21,18 @@ if TYPE_CHECKING:
     from ringonce.engine.channels import Channels
     from ringonce.model.notification import Address
     from ringonce.model.transition import TransitionEvent
-    from ringonce.ports import Accepted, Clock, Entropy, Guard, Planner, Settled, Store, Telemetry, Wire
+    from ringonce.ports import (
+        Accepted,
+        Clock,
+        Entropy,
+        Guard,
+        Planner,
+        Settled,
+        Store,
+        Telemetry,
+        Templates,
+        Wire,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,7 @@ class Engine:
     channels: Channels
     guards: dict[str, Guard] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
+    templates: Templates | None = None
     _listeners: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -57,7 +69,13 @@ class Engine:
     @property
     def plan(self) -> Planner:
         """The rules of expansion by the channels' present switches."""
-        return Planning(self.channels, self.entropy, self.decide)
+        self._refresh()
+        return Planning(self.channels, self.entropy, self.decide, self.templates, self.telemetry)
+
+    def _refresh(self) -> None:
+        """Changed templates count from the next event on."""
+        if self.templates is not None:
+            self.templates.refresh()
 
     # --- accepting ---
 
@@ -70,10 +88,12 @@ class Engine:
         try:
             whole = canonical(value)
         except (TypeError, ValueError) as error:
+            check_texts(value)
             raise InputError(f"not JSON: {error}", mend="use texts, numbers, lists and mappings") from None
         if len(whole) > self.settings.max_payload:
             return self.prepare(whole, tenant=tenant)
-        event = decode(value, str(self.entropy.uuid7()), tenant, self.channels)
+        self._refresh()
+        event = decode(value, str(self.entropy.uuid7()), tenant, self.channels, self.templates)
         return NewEvent(event, event_key(event.tenant, event.event_id), body_hash(whole), encode_event(event))
 
     async def accept(

@@ -41,13 +41,21 @@ def build(
             text=f"the address is not in use any more: {reason}",
             rule="address invalidated before the call",
         )
+    content = claimed.content
+    if not (content.title or content.text or content.html or content.data):
+        return Outcome(
+            OutcomeClass.INVALID_PAYLOAD,
+            Code.TEMPLATE_INVALID,
+            text="it has no text: its template failed when it was accepted; send the event again under a new id",
+            rule="empty content",
+        )
     number = (row.lease.attempt if row.lease else 0) + 1
     message = Message(
         id=row.id,
         reference=client_reference(row.id, row.state.revision),
         revision=row.state.revision,
         attempt=number,
-        content=claimed.content,
+        content=content,
         event_id=row.event_id,
         event_type=row.event_type,
         tenant=row.tenant,

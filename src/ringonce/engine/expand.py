@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from ringonce.core.machine import NEW
 from ringonce.core.plan import NO_ADDRESS, Planned, outline
+from ringonce.core.text import clean_text
+from ringonce.engine.wording import Writer
 from ringonce.errors import InputError
 from ringonce.model.notification import Content
 from ringonce.model.records import Change, NewContent, NewNotification, Plan, Row
@@ -20,19 +22,29 @@ if TYPE_CHECKING:
     from ringonce.engine.settle import Decider
     from ringonce.model.event import Event
     from ringonce.model.records import RecipientFacts
-    from ringonce.ports import Entropy
+    from ringonce.ports import Entropy, Telemetry, Templates
 
 UNSUPPORTED = "unsupported"
+WHY_CHARACTERS = 500
 
 
 class Planning:
     """``ports.Planner``: what an event becomes for a chunk of its recipients, by the channels' present switches."""
 
-    def __init__(self, channels: Channels, entropy: Entropy, decide: Decider) -> None:
+    def __init__(
+        self,
+        channels: Channels,
+        entropy: Entropy,
+        decide: Decider,
+        templates: Templates | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         """Channels are read anew for each chunk."""
         self._channels = channels
         self._entropy = entropy
         self._decide = decide
+        self._templates = templates
+        self._telemetry = telemetry
 
     def __call__(
         self,
@@ -49,12 +61,45 @@ class Planning:
             Planned(one.recipient, "", "", None, "", Enqueued(now, suppressed_by=NO_ADDRESS))
             for one in rules.skipped
         ]
-        planned = [self._carried(event, one) for one in (*rules.planned, *unreachable)]
+        planned = [*rules.planned, *unreachable]
+        if event.template is not None:
+            return self._written(event, recipients, planned, now)
+        planned = [self._carried(event, one) for one in planned]
         content = event.content or Content()
         keys = dict.fromkeys(one.content_key for one in planned)
         return Plan(
             contents=tuple(NewContent(key, content) for key in keys),
             notifications=tuple(self._new(event, one, now) for one in planned),
+        )
+
+    def _written(
+        self, event: Event, recipients: Sequence[RecipientFacts], planned: Sequence[Planned], now: int
+    ) -> Plan:
+        """The plan of an event with a template: a content for each text that differs."""
+        known = {one.id: one for one in recipients}
+        writer = Writer(event, self._templates, self._channels)
+        contents: dict[str, Content] = {}
+        made: list[Planned] = []
+        invalid: list[str] = []
+        for one in planned:
+            key, content, enqueued = one.content_key, Content(), one.enqueued
+            if enqueued.suppressed_by is None:
+                key, written = writer.write(one.channel, known[one.recipient])
+                content = written.content
+                if written.unsupported:
+                    enqueued = replace(enqueued, suppressed_by=UNSUPPORTED)
+                elif written.invalid is not None:
+                    invalid.append(written.invalid)
+                    enqueued = replace(enqueued, invalid=clean_text(written.invalid, WHY_CHARACTERS))
+            contents.setdefault(key, content)
+            made.append(replace(one, content_key=key, enqueued=enqueued))
+        if invalid and self._telemetry is not None:
+            self._telemetry.alert(
+                "template", f"{len(invalid)} notifications of template {event.template} failed: {invalid[0]}"
+            )
+        return Plan(
+            contents=tuple(NewContent(key, content) for key, content in contents.items()),
+            notifications=tuple(self._new(event, one, now) for one in made),
         )
 
     def _carried(self, event: Event, one: Planned) -> Planned:

@@ -44,6 +44,15 @@ class RecipientFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Reader:
+    """Who a text is written for. ``locale`` and ``timezone`` as they were given, or None."""
+
+    id: str = ""
+    locale: str | None = None
+    timezone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NewContent:
     """``key`` is unique within the event: channel and locale."""
 

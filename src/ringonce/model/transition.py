@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The notification is created: due at ``due_at``, or kept from being sent by the rule ``suppressed_by``."""
+    """The notification is created: due at ``due_at``, or kept from being sent by the rule ``suppressed_by``.
+
+    ``invalid``: why it has no text (its template failed); it has failed for good before it began.
+    """
 
     due_at: int
     suppressed_by: str | None = None
     expires_at: int | None = None
     cancelled: bool = False
+    invalid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

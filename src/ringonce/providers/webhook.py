@@ -48,6 +48,13 @@ RULES: tuple[Rule, ...] = (
         drop_address=True,
     ),
     Rule("webhook.throttled", OutcomeClass.RATE_LIMITED, _SPEC, status=429, scope="address"),
+    Rule(
+        "webhook.absent",
+        OutcomeClass.NOT_IMPLEMENTED,
+        "RFC 9110 section 15.6.2: this endpoint lacks it, its neighbours may not",
+        status=501,
+        scope="endpoint",
+    ),
     Rule("webhook.refused", OutcomeClass.AUTH, _POLICY, status=(401, 403), scope="endpoint"),
     Rule("webhook.too_large", OutcomeClass.INVALID_PAYLOAD, "RFC 9110 section 15.5.14", status=413),
     Rule(

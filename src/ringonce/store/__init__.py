@@ -1,5 +1,6 @@
 """The database: one implementation of ``ports.Store`` for SQLite and PostgreSQL. The only room with SQL."""
 
+from ringonce.store.callers import enqueue_on, enqueue_on_async
 from ringonce.store.factory import StoreOptions, make_store, migrate, open_store, schema_version
 from ringonce.store.migrate import script as migration_script
 from ringonce.store.store import SqlStore
@@ -7,6 +8,8 @@ from ringonce.store.store import SqlStore
 __all__ = [
     "SqlStore",
     "StoreOptions",
+    "enqueue_on",
+    "enqueue_on_async",
     "make_store",
     "migrate",
     "migration_script",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.model.notification import Address
-from ringonce.store.schema import addresses
+from ringonce.store.schema import Words, addresses
 from ringonce.store.values import digest
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Addresses:
             "r", id=sa.BigInteger, value=sa.Text, reason=sa.Text, proof=sa.BigInteger, at=sa.BigInteger
         )
         r = self._dropped.c
-        tenant = sa.bindparam("b_tenant", type_=sa.Text)
+        tenant = sa.bindparam("b_tenant", type_=Words)
         self._drop = (
             sa.update(addresses)
             .where(
@@ -90,10 +90,10 @@ class Addresses:
             .returning(_a.id)
         )
         one = sa.select(*COLUMNS).where(
-            _a.tenant == sa.bindparam("b_tenant", type_=sa.Text),
-            _a.recipient == sa.bindparam("b_recipient", type_=sa.Text),
+            _a.tenant == sa.bindparam("b_tenant", type_=Words),
+            _a.recipient == sa.bindparam("b_recipient", type_=Words),
         )
-        channel = sa.bindparam("b_channel", type_=sa.Text)
+        channel = sa.bindparam("b_channel", type_=Words)
         self._of = one.where(sa.or_(channel.is_(None), _a.channel == channel)).order_by(_a.channel, _a.id)
         self._many = given("r", tenant=sa.Text, recipient=sa.Text)
         m = self._many.c

@@ -7,6 +7,7 @@ statement is compiled once whatever the size of the batch, and one round trip ca
 from __future__ import annotations
 
 import json
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
@@ -40,7 +41,7 @@ class Given(Protocol):
 
 
 def _is_text(type_: Any) -> bool:
-    return type_ is Words or isinstance(type_, Words)
+    return type_ in {Words, sa.Text} or isinstance(type_, Words | sa.Text)
 
 
 def _is_digest(type_: Any) -> bool:
@@ -88,6 +89,7 @@ class GivenJson:
         ]
         self.table: FromClause = sa.select(*picks).select_from(items).subquery(name)
         self._name = name
+        self._spell = [_spelling(t) for t in types.values()]
 
     @property
     def c(self) -> Any:
@@ -96,7 +98,20 @@ class GivenJson:
 
     def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """One JSON text of all rows."""
-        return {self._name: _json([[_plain(value) for value in row] for row in rows])}
+        columns = [
+            values if spell is None else [None if v is None else spell(v) for v in values]
+            for spell, values in zip(self._spell, zip(*rows, strict=True), strict=True)
+        ]
+        return {self._name: _json(list(zip(*columns, strict=True)))}
+
+
+def _spelling(type_: Any) -> Callable[[Any], Any] | None:
+    """How JSON says values of a column; None: as they are."""
+    if _is_text(type_):
+        return clean
+    if _is_digest(type_):
+        return bytes.hex
+    return operator.attrgetter("hex") if type_ is sa.Uuid or isinstance(type_, sa.Uuid) else None
 
 
 def _plain(value: Any) -> Any:
@@ -116,7 +131,8 @@ def _json(value: list[Any]) -> str:
 class Dialect:
     """One database kind.
 
-    ``now``: the parameter ``now``, or the database's own clock where it has one. ``draw``: the statement that
+    ``now``: the parameter ``now``, or the database's own clock where it has one. ``arrival``: the same for who
+    has no store open and so does not know the latest time that it has given out. ``draw``: the statement that
     returns a new fence. ``pick``: the condition that a dispatch row is among the first rows of several selects,
     each with its own limit, locked where rows can be locked.
     """
@@ -124,6 +140,7 @@ class Dialect:
     name: str
     insert: Callable[[sa.Table], Any]
     now: sa.ColumnElement[int]
+    arrival: sa.ColumnElement[int]
     draw: Any
     make_given: Callable[[str, dict[str, Any]], Given]
     among: Callable[[Any, str], sa.ColumnElement[bool]]
@@ -175,12 +192,15 @@ def _pick_union(selects: Sequence[Any]) -> sa.ColumnElement[bool]:
 _NOW = sa.bindparam("now", type_=sa.BigInteger)
 _CLOCK = sa.literal_column("(extract(epoch from clock_timestamp()) * 1000000)::bigint", sa.BigInteger)
 
+# As a scalar subquery it is computed once, before the scan: in the predicate it would be computed per row and no
+# index could be used for it.
+_SERVER_NOW = sa.select(sa.func.coalesce(_NOW, _CLOCK)).scalar_subquery()
+
 POSTGRES = Dialect(
     name="postgresql",
     insert=postgresql.insert,
-    # As a scalar subquery it is computed once, before the scan: in the predicate it would be computed per row
-    # and no index could be used for it.
-    now=sa.select(sa.func.coalesce(_NOW, _CLOCK)).scalar_subquery(),
+    now=_SERVER_NOW,
+    arrival=_SERVER_NOW,
     draw=sa.select(sa.func.nextval(sa.literal_column(f"'{FENCE}'"), type_=sa.BigInteger)),
     make_given=GivenArrays,
     among=_among_array,
@@ -197,6 +217,7 @@ SQLITE = Dialect(
     name="sqlite",
     insert=sqlite.insert,
     now=_NOW,
+    arrival=sa.select(sa.func.max(ticks.c.at, _NOW)).scalar_subquery(),
     draw=sa.update(ticks)
     .values(fence=ticks.c.fence + 1, at=sa.func.max(ticks.c.at, _NOW))
     .returning(ticks.c.fence),

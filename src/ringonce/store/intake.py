@@ -28,6 +28,7 @@ from ringonce.store.values import PRIORITIES, clean, digest, dump
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from uuid import UUID
 
     from ringonce.model.event import Event
     from ringonce.model.notification import Address
@@ -83,6 +84,19 @@ def cleaned(event: Event) -> Event:
     return replace(event, tenant=clean(event.tenant), recipients=people, to=to)
 
 
+def briefs_where(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """What is answered of an event's notifications, the key of their event first."""
+    n = notifications.c
+    columns = (n.event_key, n.id, n.recipient, n.channel, n.status, n.next_attempt_at)
+    return sa.select(*columns).where(condition).order_by(n.created_at, n.id)
+
+
+def make_brief(id_: UUID, recipient: str, channel: str, status: str, next_attempt_at: int | None) -> Brief:
+    """Read the columns of ``briefs_where``, the key apart."""
+    state = State(Status(status), next_attempt_at=next_attempt_at)
+    return Brief(id_, recipient, channel, state.status, state.final)
+
+
 @dataclass(slots=True)
 class Chunk:
     """Some recipients of one event, being expanded."""
@@ -123,11 +137,7 @@ class Intake:
             among(events.c.key, "keys")
         )
         n = notifications.c
-        self._briefs = (
-            sa.select(n.event_key, n.id, n.recipient, n.channel, n.status, n.next_attempt_at)
-            .where(among(n.event_key, "keys"))
-            .order_by(n.created_at, n.id)
-        )
+        self._briefs = briefs_where(among(n.event_key, "keys"))
         self._journal, new = bulk(journal, ("key", "event_key", "recipient", "created_at"))
         self._enter = new.on_conflict_do_nothing(index_elements=["key"]).returning(journal.c.key)
 
@@ -189,7 +199,10 @@ class Intake:
         safe = {key: cleaned(item.event) for key, item in first.items()}
         wanted = {key: targets(event) for key, event in safe.items()}
         # In the order of their keys: two batches with the same events wait for each other, never in a circle.
-        values = [_event_values(first[key], len(wanted[key]), time) for key in sorted(first)]
+        values = [
+            event_values(first[key], len(wanted[key]), time, expanded=len(wanted[key]) <= INLINE)
+            for key in sorted(first)
+        ]
         fresh = set(connection.execute(self._event, self._events.bind(values)).scalars())
         chunks = {
             key: Chunk(key, safe[key], time, wanted[key], [])
@@ -230,9 +243,8 @@ class Intake:
             return {}
         listed = {"keys": self._dialect.listed(keys)}
         briefs: dict[bytes, list[Brief]] = {}
-        for key, id_, recipient, channel, status, at in connection.execute(self._briefs, listed):
-            state = State(Status(status), next_attempt_at=at)
-            briefs.setdefault(key, []).append(Brief(id_, recipient, channel, state.status, state.final))
+        for key, *values in connection.execute(self._briefs, listed):
+            briefs.setdefault(key, []).append(make_brief(*values))
         return {
             key: (stored, not expanded, tuple(briefs.get(key, ())))
             for key, stored, expanded in connection.execute(self._known, listed)
@@ -422,14 +434,14 @@ def _collapse_key(event: Event, recipient: str, channel: str) -> bytes:
     return digest(event.tenant, event.collapse, recipient, channel)
 
 
-def _event_values(item: NewEvent, total: int, time: int) -> tuple[Any, ...]:
+def event_values(item: NewEvent, total: int, time: int | None, *, expanded: bool) -> tuple[Any, ...]:
+    """The values of EVENT: of an event that is expanded at once, or that a worker will expand."""
     event = item.event
     subject = None if event.subject is None else _subject_key(event)
-    small = total <= INLINE
     return (
         *(item.key, event.tenant, event.event_id, event.type, event.subject, subject, event.thread),
         *(event.priority, event.collapse, item.body_hash, item.body.decode("utf-8", "replace")),
-        *(total, total if small else 0, small, time),
+        *(total, total if expanded else 0, expanded, time),
     )
 
 

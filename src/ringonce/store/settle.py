@@ -50,6 +50,7 @@ class Locked:
     """A notification under our lock, and what the batch has made of it so far."""
 
     row: Row
+    state: State
     dispatched: Dispatch | None
     generation: int
     last_attempt: int
@@ -59,6 +60,20 @@ class Locked:
     stored: bool
     touched: bool = False
     moved: bool = False
+    told: bool = False
+
+    def now(self) -> Row:
+        """The row as the changes so far have left it."""
+        if self.told:
+            desk = self.dispatched
+            self.row = replace(
+                self.row,
+                state=replace(self.state, open=desk is not None and desk.started_at is not None),
+                lease=self.row.lease if desk is not None and desk.leased else None,
+                rescued=desk.rescued if desk else 0,
+            )
+            self.told = False
+        return self.row
 
 
 class Ledger:
@@ -251,6 +266,7 @@ class Settler:
             subject = digest(row.tenant, row.subject) if row.subject is not None else None
             locked[row.id] = Locked(
                 row=row,
+                state=row.state,
                 dispatched=desk,
                 generation=generation,
                 last_attempt=max(last, desk.attempt if desk else 0),
@@ -280,7 +296,7 @@ class Settler:
             if item is None:
                 settled.append(Settled(change, None, None))
                 continue
-            row = item.row
+            row = item.now()
             held = item.dispatched is not None and item.dispatched.held_by(change.guard)
             if not held and _told_before(change, known):
                 # The reply to this very settle was lost: it stands, nothing follows from telling it again.
@@ -319,19 +335,15 @@ class Settler:
             item.last_attempt = max(item.last_attempt, attempt.number)
             item.touched = True
         moving = write.changed and write.refused is None
-        state = write.state if moving else item.row.state
+        if moving:
+            item.state = write.state
         ledger.collect(item.row.id, item.row.tenant, item.row.channel, write)
         item.touched |= moving
-        self._redirect(item, state, write, held=held, moving=moving)
+        self._redirect(item, item.state, write, held=held, moving=moving)
         desk = item.dispatched
         if desk is not None:
-            desk.version, desk.expires_at = state.version, state.expires_at
-        item.row = replace(
-            item.row,
-            state=replace(state, open=desk is not None and desk.started_at is not None),
-            lease=item.row.lease if desk is not None and desk.leased else None,
-            rescued=desk.rescued if desk else 0,
-        )
+            desk.version, desk.expires_at = item.state.version, item.state.expires_at
+        item.told = True
 
     @staticmethod
     def _redirect(item: Locked, state: State, write: Write, *, held: bool, moving: bool) -> None:
@@ -363,7 +375,7 @@ class Settler:
             (
                 *(item.row.id, item.version),
                 *fresh.get(item.row.id, (item.row.address.id if item.row.address else None, item.generation)),
-                *(item.last_attempt, *state_values(item.row.state)),
+                *(item.last_attempt, *state_values(item.state)),
             )
             for item in sorted(items, key=lambda item: item.row.id)
         ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import os
 import queue
 import threading
 import time
@@ -18,24 +17,20 @@ import sqlalchemy as sa
 from ringonce.errors import RingonceError, SqliteBuildError, StoreError, StoreUnavailable
 from ringonce.store.backend import PATIENCE, AgainError, T, Work, revisions, translate, wait
 from ringonce.store.dialect import SQLITE
+from ringonce.store.libraries import SOUND, header, one_library, refuse_wal
 from ringonce.store.schema import create, ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 OLDEST = (3, 35, 0)
-SOUND = (3, 51, 3)
-"""From here on a WAL file is safe. 3.7.0 to 3.51.2 can lose committed transactions when two connections write
-and one of them checkpoints (https://sqlite.org/wal.html, the WAL-reset bug)."""
 MAGIC = b"SQLite format 3\x00"
 BUSY_SECONDS = 5.0
 """SQLite itself waits so long for another program's lock; then the whole transaction is tried again."""
 TOGETHER = 64
 """Calls that share one commit at most."""
-MEND = 'install ringonce[sqlite] (a sound SQLite), or convert the file: sqlite3 FILE "PRAGMA journal_mode=DELETE"'
 
-_open_files: dict[tuple[int, int], list[str]] = {}
-"""(device, inode) -> names of the SQLite libraries that this process has the file open with."""
+_TICK = sa.update(ticks).values(at=sa.func.max(ticks.c.at, sa.bindparam("latest", type_=sa.BigInteger)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +75,10 @@ def choose_journal(options: SqliteOptions, version: tuple[int, ...], *, new: boo
     Raises:
         SqliteBuildError: An affected build would write to a WAL file.
     """
-    text = ".".join(map(str, version))
     affected = version < SOUND
     wanted = ("delete" if affected else "wal") if options.journal == "auto" and new else options.journal
     if affected and (wal or wanted == "wal"):
-        state = "is in WAL mode" if wal else "would be put into WAL mode"
-        raise SqliteBuildError(
-            f"{options.path} {state}, and SQLite {text} can lose committed transactions in it", mend=MEND
-        )
+        raise refuse_wal(options.path, version, "is" if wal else "would be put")
     return None if wanted == "auto" else wanted
 
 
@@ -103,8 +94,7 @@ def look(options: SqliteOptions) -> tuple[bool, bool]:
             f"the folder {path.parent} does not exist", mend="create it, or change store.url"
         )
     try:
-        with path.open("rb") as file:
-            header = file.read(20)
+        start = header(options.path)
     except FileNotFoundError:
         if not options.create:
             raise StoreUnavailable(f"{path} does not exist", mend="run `ringonce migrate`") from None
@@ -113,34 +103,10 @@ def look(options: SqliteOptions) -> tuple[bool, bool]:
         raise StoreUnavailable(
             f"{path} can not be read: {error.strerror}", mend="check its permissions"
         ) from error
-    if header and not header.startswith(MAGIC):
+    if start and not start.startswith(MAGIC):
         raise StoreUnavailable(f"{path} is not an SQLite database", mend="store.url names the wrong file")
     # Bytes 18 and 19: the file format's write and read version, 2 is WAL (https://sqlite.org/fileformat2.html).
-    return not header, header[18:20] == b"\x02\x02"
-
-
-@contextlib.contextmanager
-def one_library(path: str, module: str) -> Iterator[None]:
-    """Refuse a second SQLite library on a file: their locks do not see each other inside one process.
-
-    Raises:
-        SqliteBuildError: This process has the file open with another one.
-    """
-    status = os.stat(path)  # noqa: PTH116 - the inode is what counts
-    inode = (status.st_dev, status.st_ino)
-    users = _open_files.setdefault(inode, [])
-    if any(user != module for user in users):
-        raise SqliteBuildError(
-            f"{path} is open in this process with {users[0]}; {module} on the same file would lose commits",
-            mend='set sqlite_module to the library that the application uses, for example "stdlib"',
-        )
-    users.append(module)
-    try:
-        yield
-    finally:
-        users.remove(module)
-        if not users:
-            _open_files.pop(inode, None)
+    return not start, start[18:20] == b"\x02\x02"
 
 
 @dataclass(slots=True)
@@ -179,16 +145,24 @@ class SqliteBackend:
         self.version: tuple[int, ...] = ()
         self._wall = wall
         self._latest = 0
+        self._looked = time.monotonic_ns() // 1000
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._connection: sa.Connection | None = None
         self._engine: sa.Engine | None = None
         self._begin = "BEGIN IMMEDIATE"
         self._held = contextlib.ExitStack()
+        self._ended: Callable[[], object] = bool
 
     def clock(self, now: int | None) -> int | None:
-        """The time given, or the wall clock, which here never goes backwards."""
-        time_ = max(self._wall(), self._latest) if now is None else now
+        """The time given, or the wall clock, which here never goes backwards.
+
+        When it was set back, time goes on at half its speed until the wall clock is level again: if it stood
+        still, no lease would end and no retry would be due.
+        """
+        passed = time.monotonic_ns() // 1000 - self._looked
+        self._looked += passed
+        time_ = max(self._wall(), self._latest + passed // 2) if now is None else now
         self._latest = max(self._latest, time_)
         return time_
 
@@ -208,8 +182,12 @@ class SqliteBackend:
         """Finish what was asked for, then close the file."""
         thread, self._thread = self._thread, None
         if thread is not None:
+            loop, ended = asyncio.get_running_loop(), asyncio.Event()
+            self._ended = lambda: loop.call_soon_threadsafe(ended.set)
             self._calls.put(None)
-            await asyncio.to_thread(thread.join)
+            # Not by waiting in a thread of an executor: at the interpreter's exit there is none to be had.
+            await ended.wait()
+            thread.join()
 
     async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True) -> T:  # noqa: ARG002
         """Run ``work`` in the thread. A reply can not be lost here, so ``repeat`` is without effect."""
@@ -227,6 +205,14 @@ class SqliteBackend:
     # --- in the thread -----------------------------------------------------------------------------------------
 
     def _main(self) -> None:
+        try:
+            self._work()
+            self._disconnect()
+        finally:
+            with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
+                self._ended()
+
+    def _work(self) -> None:
         waiting: Call | None = None
         while True:
             call = waiting or self._calls.get()
@@ -246,7 +232,6 @@ class SqliteBackend:
                     break
                 batch.append(more)
             self._serve(batch)
-        self._disconnect()
 
     def _serve(self, batch: list[Call]) -> None:
         try:
@@ -270,8 +255,12 @@ class SqliteBackend:
         while True:
             try:
                 with self._connection.begin():
+                    before = self._changes()
                     for call in batch:
                         self._one(self._connection, call, alone=len(batch) == 1)
+                    if self._changes() != before:
+                        # What was stored at a time that the wall clock may be set back behind, is never "later".
+                        self._connection.execute(_TICK, {"latest": self._latest})
             except Exception as error:
                 told = translate(error, self.dialect, self.where)
                 if not isinstance(told, AgainError):
@@ -285,6 +274,12 @@ class SqliteBackend:
                 time.sleep(wait(attempt))
             else:
                 return
+
+    def _changes(self) -> int:
+        assert self._connection is not None
+        raw: Any = self._connection.connection.dbapi_connection
+        changes: int = raw.total_changes
+        return changes
 
     def _one(self, connection: sa.Connection, call: Call, *, alone: bool) -> None:
         """One call; its failure rolls back its own work alone."""
@@ -304,14 +299,18 @@ class SqliteBackend:
         options = self.options
         module = load_module(options.module)
         self.version = module.sqlite_version_info
-        journal = None
+        journal, new = None, False
         if not options.memory:
             new, wal = look(options)
             journal = choose_journal(options, self.version, new=new, wal=wal)
+            # Before it is opened: closing it again would take away the other library's locks.
+            if not new:
+                self._held.enter_context(one_library(options.path, module.__name__.split(".")[0]))
         engine = sa.create_engine(
             sa.URL.create("sqlite", database=options.path or ":memory:"),
             module=module,
             poolclass=sa.pool.StaticPool,
+            hide_parameters=True,  # addresses are among them
             connect_args={"isolation_level": None, "timeout": BUSY_SECONDS, "check_same_thread": False},
         )
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(self._begin))
@@ -325,7 +324,7 @@ class SqliteBackend:
                 cursor.execute(f"PRAGMA journal_mode={'WAL' if journal == 'wal' else 'DELETE'}")
             cursor.execute(f"PRAGMA synchronous={'NORMAL' if options.synchronous == 'normal' else 'FULL'}")
             cursor.close()
-            if not options.memory:
+            if not options.memory and new:
                 self._held.enter_context(one_library(options.path, module.__name__.split(".")[0]))
             result = self._prepare(connection, prepare)
         except RingonceError:

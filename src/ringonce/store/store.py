@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Query,
         Row,
     )
+    from ringonce.store.backend import Work
 
 T = TypeVar("T")
 log = logging.getLogger("ringonce.store")
@@ -107,12 +108,21 @@ class SqlStore:
     ) -> list[Accepted]:
         """Store events; ``decide`` cancels older ones of the same collapse key."""
         at = self._clock(now)
-        return await self._run(lambda c: self._intake.accept(c, events, plan, decide, at))
+        return await self._taken(lambda c: self._intake.accept(c, events, plan, decide, at))
 
     async def expand(self, plan: Planner, decide: Decide, *, limit: int = 100, now: int | None = None) -> int:
         """Expand the next chunk of one event that is not at its end."""
         at = self._clock(now)
         return await self._run(lambda c: self._intake.expand(c, plan, decide, limit, at))
+
+    async def _taken(self, work: Work[T]) -> T:
+        """What a caller brought: refused by the database as data, it is told as an error of ours."""
+        try:
+            return await self._run(work)
+        except DataRefusedError as error:
+            raise StoreError(
+                f"{self.backend.where} refuses these data, nothing was stored: {error}"
+            ) from error
 
     # --- addresses --------------------------------------------------------------------------------------------
 
@@ -126,7 +136,7 @@ class SqlStore:
             time_ = self._duties.time(c, at)
             return self._addresses.register(c, tenant, recipient, channel, value, time_)[0]
 
-        return await self._run(work)
+        return await self._taken(work)
 
     async def addresses(
         self, tenant: str, recipient: str, channel: str | None = None, *, all_: bool = False
@@ -214,37 +224,34 @@ class SqlStore:
 
         try:
             return await self._run(lambda c: work(c, changes))
-        except StoreError:
-            raise
         except Exception as error:
             groups: dict[UUID, list[Change]] = {}
             for change in changes:
                 groups.setdefault(change.id, []).append(change)
-            if len(groups) == 1 and not isinstance(error, DataRefusedError):
+            if not _one_rows_fault(error) or (len(groups) == 1 and not isinstance(error, DataRefusedError)):
                 raise
-            log.warning("a batch of %d changes is settled row by row: %s", len(changes), type(error).__name__)
-            found: dict[UUID, list[Settled]] = {}
-            for id_, group in groups.items():
-                found[id_] = await self._alone(work, group)
-            return [found[change.id].pop(0) for change in changes]
+        log.warning("a batch of %d changes is settled row by row", len(changes))
+        found = {id_: await self._alone(work, group) for id_, group in groups.items()}
+        return [found[change.id].pop(0) for change in changes]
 
     async def _alone(
         self, work: Callable[[sa.Connection, Sequence[Change]], list[Settled]], group: Sequence[Change]
     ) -> list[Settled]:
         """One notification's changes by themselves; if they are refused again, without the raw answers."""
+        id_ = group[0].id
         try:
             return await self._run(lambda c: work(c, group))
         except DataRefusedError:
             bare = [_bare(change) for change in group]
-        except StoreError:
-            raise
-        except Exception:
-            log.exception("notification %s can not be settled", group[0].id)
+        except Exception as error:
+            if not _one_rows_fault(error):
+                raise
+            log.exception("notification %s can not be settled", id_)
             return [Settled(change, None, None) for change in group]
         try:
             return await self._run(lambda c: work(c, bare))
-        except DataRefusedError:
-            log.exception("notification %s can not be stored", group[0].id)
+        except DataRefusedError as error:
+            log.error("notification %s can not be stored: %s", id_, error)  # noqa: TRY400 - a trace quotes values
             return [Settled(change, None, None) for change in group]
 
     async def _each(self, work: Callable[..., list[Settled]], ids: Sequence[UUID]) -> list[Settled]:
@@ -253,18 +260,16 @@ class SqlStore:
             return []
         try:
             return await self._run(lambda c: work(c, ids))
-        except StoreError:
-            raise
-        except Exception:
-            if len(ids) == 1:
+        except Exception as error:
+            if len(ids) == 1 or not _one_rows_fault(error):
                 raise
         result: list[Settled] = []
         for id_ in ids:
             try:
                 result.extend(await self._run(partial(work, ids=[id_])))
-            except StoreError:
-                raise
-            except Exception:
+            except Exception as error:
+                if not _one_rows_fault(error):
+                    raise
                 log.exception("notification %s can not be moved on", id_)
         return result
 
@@ -380,6 +385,11 @@ class SqlStore:
     ) -> list[tuple[int, OutboxRow]]:
         """Rows of the outbox in order of insertion."""
         return await self._run(lambda c: self._reading.outbox(c, kind, after, limit), write=False)
+
+
+def _one_rows_fault(error: Exception) -> bool:
+    """Refused values and bugs in a decision concern one row; a database that is away concerns all."""
+    return isinstance(error, DataRefusedError) or not isinstance(error, StoreError)
 
 
 def _bare(change: Change) -> Change:

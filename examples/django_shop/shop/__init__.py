@@ -1,0 +1,1 @@
+"""A shop that confirms orders by mail."""

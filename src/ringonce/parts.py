@@ -1,0 +1,122 @@
+"""The parts that the composition root plugs together, made from the configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from ringonce import registry
+from ringonce.clock import SystemClock
+from ringonce.config import CHANNEL_KEYS, Config, from_mapping, load, with_provider_defaults
+from ringonce.engine.channels import Entry
+from ringonce.errors import ConfigError
+from ringonce.model.records import Reader
+from ringonce.store import StoreOptions
+from ringonce.templates import Library
+from ringonce.wire import NetworkOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from ringonce.model.policy import Channel
+    from ringonce.ports import Guard, Row
+    from ringonce.provider import Provider
+
+    Source = Config | str | Path | Mapping[str, object] | None
+
+
+def entries(config: Config) -> dict[str, Entry]:
+    """Every channel with its provider. Raises ConfigError that names all that are wrong."""
+    built: dict[str, Entry] = {}
+    wrong: list[ConfigError] = []
+    for name, configured in config.channels.items():
+        try:
+            provider = _provider(configured, config.file)
+            channel = with_provider_defaults(
+                configured,
+                config.given[name],
+                in_doubt=provider.in_doubt,
+                unknown_budget=provider.unknown_budget,
+            )
+        except ConfigError as error:
+            wrong.append(error)
+        else:
+            built[name] = Entry(channel, provider)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        lines = "".join(f"\n  - {error}" for error in wrong)
+        raise ConfigError(f"{len(wrong)} channels can not be used:{lines}", field=wrong[0].field)
+    return built
+
+
+def templates(config: Config, alert: Callable[[str, str], None]) -> Library:
+    """The folder of templates; nothing is read from it before a template is asked for."""
+    folder = config.file.parent if config.file is not None else Path()
+    return Library(
+        folder / config.templates.path,
+        Reader(locale=config.templates.locale, timezone=config.templates.timezone),
+        config.channels,
+        monotonic=SystemClock().monotonic,
+        alert=alert,
+    )
+
+
+def store_options(config: Config) -> StoreOptions:
+    """How the store is opened by this configuration."""
+    return StoreOptions(
+        journal=config.store.journal.value,
+        synchronous=config.store.synchronous.value,
+        sqlite_module=config.store.sqlite_module.value,
+        pool_size=config.store.pool_size,
+        outbox_kinds=frozenset(kind.value for kind in config.outbox.events),
+    )
+
+
+def network(config: Config) -> NetworkOptions:
+    """How the wire is opened by this configuration."""
+    return NetworkOptions(
+        allow_private_networks=config.security.allow_private_networks,
+        # A call that waits for a free connection would spend its timeout there.
+        mail_connections=max((channel.concurrency for channel in config.channels.values()), default=20),
+    )
+
+
+def _provider(channel: Channel, file: Path | None) -> Provider:
+    """The channel's provider; an error of its options names the key's whole path."""
+    try:
+        return registry.build(channel.provider, channel.settings, None if file is None else file.parent)
+    except ConfigError as error:
+        key, mend = error.field or "provider", error.mend
+        if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):
+            mend = f"did you mean {near[0]}?"
+        place = f"channels.{channel.name}.{key}"
+        raise ConfigError(error.message, mend=mend, field=f"{file}: {place}" if file else place) from None
+
+
+def configuration(source: Source, overrides: Mapping[str, object]) -> Config:
+    """The configuration from whatever stands for it. Raises ConfigError."""
+    if isinstance(source, Config):
+        if overrides:
+            raise ConfigError(
+                "a Config is taken as it is", mend="give a file or a mapping to override parts of it"
+            )
+        return source
+    if source is None or isinstance(source, (str, Path)):
+        return load(source, overrides=overrides)
+    return from_mapping(source, overrides=overrides)
+
+
+def awaitable(function: Callable[[Row], bool | Awaitable[bool]]) -> Guard:
+    """A guard of the application as the engine asks it; one that blocks is asked in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return cast("Guard", function)
+
+    async def ask(row: Row) -> bool:
+        answer = await asyncio.to_thread(function, row)
+        return bool(await answer if inspect.isawaitable(answer) else answer)
+
+    return ask
