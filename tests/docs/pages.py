@@ -6,6 +6,7 @@ A comment before a fenced block says what it is; a block of shell, Python or TOM
 - ``<!-- file NAME -->``: the block is written to that file.
 - ``<!-- shows -->``: a block of text; each of its lines must be in what the last run printed. ``…``: anything.
 - ``<!-- tested by PATH -->``: another test has this very example.
+- ``<!-- generated: … -->``: `tools.docs` writes it from a file that has tests of its own.
 - ``<!-- not run: WHY -->``.
 
 A program started with ``&`` lives until the page ends. Well-known ports of the examples are replaced by free ones, so
@@ -59,7 +60,7 @@ def pages() -> list[Path]:
 
 def problem(block: Block) -> str | None:
     """Why a block could not be checked, or None."""
-    if block.language not in MUST_RUN or block.mark.startswith(("run", "file ", "not run: ")):
+    if block.language not in MUST_RUN or block.mark.startswith(("run", "file ", "not run: ", "generated: ")):
         return None
     path = block.mark.removeprefix("tested by ")
     if path == block.mark:
