@@ -37,11 +37,16 @@ WHEN = {
 def events() -> str:
     """Each kind of event of ours with its fields."""
     state = State(Status.SENT, version=3, attempts=1)
-    emits = {Published.DISPATCHED: tally.dispatched("Sent", state), Published.STATUS_CHANGED: tally.changed("Sent", state)}
+    emits = {
+        Published.DISPATCHED: tally.dispatched("Sent", state),
+        Published.STATUS_CHANGED: tally.changed("Sent", state),
+    }
     parts = []
     for kind in Published:
         row = outbox_row(EXAMPLE, "", "email", emits[kind], state)
-        parts.append(f"## `{kind.value}`\n\n{WHEN[kind]}\n\nIts id, the same at each delivery: `{row.event_id}`\n")
+        parts.append(
+            f"## `{kind.value}`\n\n{WHEN[kind]}\n\nIts id, the same at each delivery: `{row.event_id}`\n"
+        )
         parts.append("| field of `data` | meaning |\n|---|---|")
         data = row.payload["data"]
         parts += [f"| `{name}` | {FIELDS[name]} |" for name in data]  # type: ignore[attr-defined]

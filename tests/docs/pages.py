@@ -5,7 +5,7 @@ A comment before a fenced block says what it is; a block of shell, Python or TOM
 - ``<!-- run -->``: a shell or Python block is run and must succeed; ``<!-- run, fails -->``: must not.
 - ``<!-- file NAME -->``: the block is written to that file.
 - ``<!-- shows -->``: a block of text; each of its lines must be in what the last run printed. ``…``: anything.
-- ``<!-- tested by PATH -->``: another test has this very example.
+- ``<!-- tested by PATH -->``: another test has this very example; ``<!-- page tested by PATH -->``: all of the page.
 - ``<!-- generated: … -->``: `tools.docs` writes it from a file that has tests of its own.
 - ``<!-- not run: WHY -->``.
 
@@ -29,6 +29,7 @@ BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*?) -->\n+)?^```(?P<language>[a-z]*)[^\n]*\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+WHOLE_PAGE = re.compile(r"^<!-- page (tested by \S+) -->$", re.MULTILINE)
 MUST_RUN = {"sh", "bash", "python", "toml", "ini", "dockerfile"}
 PORTS = ("2525", "8025", "8070")
 
@@ -46,10 +47,10 @@ class Block:
 def blocks(page: Path) -> Iterator[Block]:
     """All blocks of a page."""
     text = page.read_text("utf-8")
+    whole = WHOLE_PAGE.search(text)
     for found in BLOCK.finditer(text):
-        yield Block(
-            found["mark"] or "", found["language"], found["text"], text.count("\n", 0, found.start("text"))
-        )
+        mark = found["mark"] or (whole[1] if whole else "")
+        yield Block(mark, found["language"], found["text"], text.count("\n", 0, found.start("text")))
 
 
 def pages() -> list[Path]:
