@@ -1,4 +1,4 @@
-"""The reference pages of events and metrics, written from the code; what is said there and not described is an error."""
+"""The reference pages of events and metrics, written from the code; what is not described is an error."""
 
 import ast
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ringonce"
 SAYS = {"count": "counter", "gauge": "gauge", "alert": "alert"}
 EXAMPLE = UUID("018f2f6e-1111-7222-8333-444455556666")
 FIELDS = {
-    "notificationId": "the notification's id, also the `subject` of the envelope: events of one notification stay in order",
+    "notificationId": "the notification's id, also the `subject` of the envelope: they stay in order",
     "contractVersion": "1; it grows only when a field changes its meaning",
     "tenant": "on whose behalf, or null",
     "channel": "the channel's name",
@@ -27,8 +27,8 @@ FIELDS = {
 }
 WHEN = {
     Published.DISPATCHED: (
-        "A notification has ended as sent, or as failed for good: once per revision. What was suppressed, merged, cancelled or "
-        "expired publishes none."
+        "A notification has ended as sent, or as failed for good: once per revision. What was suppressed, merged, "
+        "cancelled or expired publishes none."
     ),
     Published.STATUS_CHANGED: "Each failure, the intermediate ones too, and each success: for dashboards.",
 }

@@ -108,7 +108,11 @@ class Session:
                 start_new_session=True,
             )
             self._groups.append(started.pid)
-            code = started.wait(timeout=90)
+            try:
+                code = started.wait(timeout=90)
+            except subprocess.TimeoutExpired:
+                os.killpg(started.pid, signal.SIGKILL)
+                code = started.wait()
         for port in re.findall(r"--port (\d+)[^\n]*&", text):
             _await(int(port))
         self.output = log.read_text("utf-8", "replace")
