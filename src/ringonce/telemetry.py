@@ -37,7 +37,7 @@ ALERTS = {
     "exhausted": "A notification used all its attempts: a terminal failure.",
     "guard_failing": "A subject guard has failed for five minutes; its notifications wait.",
     "lane_paused": "Many failures in a row: the channel is paused for a moment.",
-    "mass_invalidation": "Too many answers would drop an address: dropping is stopped. Mostly a wrong key or project.",
+    "mass_invalidation": "Too many answers would drop an address: dropping is stopped. Mostly a wrong key.",
     "store_unavailable": "The database can not be reached or written. Results wait; nothing is sent again for it.",
     "template": "The file of a template was changed and can not be used any more; the text names the file and the line.",
     "worker_crash": "A worker died in the middle of a call, and no attempt is left.",

@@ -66,7 +66,9 @@ PERHAPS_SENT = (
 
 def address(value: str) -> Address:
     """A registered address."""
-    return Address(id=1, tenant="tenant-1", recipient="user-1", channel="kit", value=value, registered_at=CREATED)
+    return Address(
+        id=1, tenant="tenant-1", recipient="user-1", channel="kit", value=value, registered_at=CREATED
+    )
 
 
 def message(content: Content, **fields: object) -> Message:
