@@ -82,7 +82,9 @@ class Ringonce(People):
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
         self._wire = wire
-        self.store: Store = make_store(self.config.store.url, store_options(self.config), decode_event)
+        self.store: Store = make_store(
+            self.config.store.url, store_options(self.config), decode_event, self._identity
+        )
         self.engine = Engine(
             store=self.store,
             wire=self._fresh_wire(),
@@ -379,6 +381,11 @@ class Ringonce(People):
 
     def _fresh_wire(self) -> Wire:
         return self._wire or Network(network(self.config))
+
+    def _identity(self, channel: str, value: str) -> str:
+        """What makes an address one; of a channel that is gone nobody knows more than the value."""
+        entry = self.engine.channels.get(channel)
+        return value if entry is None else entry.provider.identity(value)
 
     def _override(self, channel: Channel, changes: Mapping[str, object]) -> Channel:
         """Changes from the store; one that the file contradicts by now is told of and left out."""

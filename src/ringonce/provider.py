@@ -147,6 +147,13 @@ class Provider:
             raise InputError("an address is a non-empty text", field="address")
         return value.strip()
 
+    def identity(self, value: str) -> str:
+        """What makes a canonical address the same one: registered again with another value, it is replaced.
+
+        E.g. the endpoint of a subscription, whose keys may change.
+        """
+        return value
+
     def check(self, content: Content) -> None:
         """Refuse at acceptance what this provider can not carry. Raises InputError naming the field.
 

@@ -138,8 +138,10 @@ print(ringonce.search()[0].state.status)
 def test_after_a_fork_the_open_one_is_refused(config: dict[str, Any]) -> None:
     """A child is told so at once instead of hanging, and leaves its parent's alone; unopened, it survives."""
     code = f"""
-import os, sys
+import os, sys, warnings
 from ringonce.errors import StoreUnavailable
+# Since Python 3.12 a process with threads is warned when it forks; servers do so all the same.
+warnings.filterwarnings("ignore", "This process", DeprecationWarning)
 fresh = Ringonce({config!r})
 ringonce.notify(**{TO!r})
 child = os.fork()

@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 
 from ringonce.app import Ringonce
+from tests.crash.conftest import url  # noqa: F401 - fixture
+from tests.requirements.conftest import migrated, receiver, start, store_url  # noqa: F401 - fixtures
+from tests.requirements.test_push import api, browsers  # noqa: F401 - fixtures
+from tests.wire.conftest import http  # noqa: F401 - fixture
 
 Write = Callable[..., None]
 
@@ -25,12 +29,12 @@ def write(tmp_path: Path) -> Write:
 @pytest.fixture(params=["sqlite", "postgres"])
 async def ringonce(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ringonce]:
     """Channels: ``box`` (sandbox), ``mail`` (smtp) and ``chat`` (4,096 UTF-16 units)."""
-    url = f"sqlite:///{tmp_path}/ringonce.db"
+    database = f"sqlite:///{tmp_path}/ringonce.db"
     if request.param == "postgres":
-        url = request.getfixturevalue("pg_database").url("asyncpg")
+        database = request.getfixturevalue("pg_database").url("asyncpg")
     library = Ringonce(
         {
-            "store": {"url": url},
+            "store": {"url": database},
             "templates": {"path": str(tmp_path / "templates")},
             "retry": {"cycle": "10ms"},
             "channels": {

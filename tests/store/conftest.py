@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from ringonce.store import SqlStore, StoreOptions, migrate, open_store
 from ringonce.store.schema import metadata
@@ -15,6 +16,13 @@ from tests.store.kit import KINDS, World, decode
 MEMORY = "sqlite-memory"
 FILES = ("sqlite-stdlib", "sqlite-pysqlite3")
 SERVERS = ("postgres-asyncpg", "postgres-psycopg")
+TABLES = [table for table in metadata.sorted_tables if table.name != "ringonce_ticks"]
+
+
+def wipe(connection: sa.Connection) -> None:
+    """Empty all tables."""
+    for table in TABLES:
+        connection.execute(table.delete())
 
 
 @pytest.fixture(scope="session")
@@ -36,9 +44,8 @@ def pg_shared(pg_server: Database, pg_template: Database) -> Iterator[Database]:
 @pytest.fixture
 def pg_empty(pg_shared: Database) -> Database:
     """The shared database, empty."""
-    names = ", ".join(table.name for table in metadata.sorted_tables if table.name != "ringonce_ticks")
     with pg_shared.connect() as connection:
-        connection.execute(f"TRUNCATE {names}")
+        connection.execute(f"TRUNCATE {', '.join(table.name for table in TABLES)}")
     return pg_shared
 
 
@@ -50,37 +57,48 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def kept(
+    sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], SqlStore]]:
+    """SQLite stores that stay open from test to test: building the statements costs more than emptying tables."""
+    stores: dict[str, SqlStore] = {}
+
+    def get(kind: str) -> SqlStore:
+        if kind not in stores:
+            options = {"url": "sqlite://"}
+            if kind in FILES:
+                path = tmp_path_factory.mktemp(kind) / "store.db"
+                shutil.copy(sqlite_template, path)
+                options = {"url": f"sqlite:///{path}", "sqlite_module": kind.removeprefix("sqlite-")}
+            stores[kind] = open_store(**options, decode=decode, outbox_kinds=KINDS)
+            asyncio.run(stores[kind].open())
+        return stores[kind]
+
+    yield get
+    for store in stores.values():
+        asyncio.run(store.close())
+
+
 @pytest.fixture(params=[MEMORY, *FILES, *SERVERS])
-def address(request: pytest.FixtureRequest) -> Iterator[dict[str, object]]:
-    """How to open a fresh, migrated database: url and options."""
+def fresh(request: pytest.FixtureRequest) -> tuple[SqlStore, bool]:
+    """A store on an empty database, and whether the test has to open and close it."""
     kind: str = request.param
-    if kind == MEMORY:
-        yield {"url": "sqlite://"}
-    elif kind in FILES:
-        path = request.getfixturevalue("tmp_path") / "store.db"
-        shutil.copy(request.getfixturevalue("sqlite_template"), path)
-        yield {"url": f"sqlite:///{path}", "sqlite_module": kind.removeprefix("sqlite-")}
-    else:
-        yield {"url": request.getfixturevalue("pg_empty").url(kind.removeprefix("postgres-"))}
+    if kind in SERVERS:
+        url = request.getfixturevalue("pg_empty").url(kind.removeprefix("postgres-"))
+        return open_store(url, decode=decode, outbox_kinds=KINDS), True
+    return request.getfixturevalue("kept")(kind), False
 
 
 @pytest.fixture
-async def open_one(address: dict[str, object]) -> AsyncIterator[Callable[[], object]]:
-    """Opens stores on the same database."""
-    opened: list[SqlStore] = []
-
-    async def open_() -> SqlStore:
-        store = open_store(**address, decode=decode, outbox_kinds=KINDS)
-        await store.open()
-        opened.append(store)
-        return store
-
-    yield open_
-    for store in opened:
-        await store.close()
-
-
-@pytest.fixture
-async def world(open_one) -> World:  # noqa: ANN001
+async def world(fresh: tuple[SqlStore, bool]) -> AsyncIterator[World]:
     """A store with a clock of its own."""
-    return World(await open_one())
+    store, ours = fresh
+    if ours:
+        await store.open()
+    else:
+        await store.backend.run(wipe)
+        store._turn = store.backend._latest = 0
+    yield World(store)
+    if ours:
+        await store.close()

@@ -113,6 +113,17 @@ async def test_rolled_back_never_happened(caller: Caller, ringonce: Ringonce, ur
     await caller.commit()
 
 
+@pytest.mark.parametrize("ending", ["commit", "rollback"])
+async def test_first_in_its_transaction(ringonce: Ringonce, url: str, open_caller: Open, ending: str) -> None:
+    """Where it is the caller's first statement, it begins the transaction that the caller ends."""
+    caller = await open_caller()
+    await caller.begin()
+    await caller.enqueue(ringonce, event_id="e-1", **TO)
+    assert rows(url) == []
+    await (caller.commit() if ending == "commit" else caller.rollback())
+    assert len(rows(url)) == (1 if ending == "commit" else 0)
+
+
 async def test_nothing_is_seen_before_the_commit(caller: Caller, ringonce: Ringonce, url: str) -> None:
     """A connection that is lost before the commit takes the event along."""
     await caller.enqueue(ringonce, event_id="e-1", **TO)

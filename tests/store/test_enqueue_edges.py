@@ -362,3 +362,31 @@ async def test_cancelled_while_it_waits(ringonce: Ringonce, database: Database) 
         rival.rollback()
     with psycopg.connect(database.url()) as rival:
         assert rival.execute("SELECT count(*) FROM ringonce_events").fetchone() == (0,)
+
+
+def test_serialization_failure_is_the_driver_s(ringonce: Ringonce, database: Database) -> None:
+    """Under REPEATABLE READ an event that came in meanwhile is a serialization failure, which callers repeat on."""
+    with psycopg.connect(database.url()) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT count(*) FROM ringonce_events")
+        with psycopg.connect(database.url()) as rival:
+            ringonce.enqueue(rival, event_id="e-1", **TO)
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            ringonce.enqueue(connection, event_id="e-1", **TO)
+        connection.rollback()
+        assert ringonce.enqueue(connection, event_id="e-1", **TO).duplicate
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3.connect has no autocommit before Python 3.12")
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_sqlite3_with_the_new_autocommit(ringonce: Ringonce, file: Path, autocommit: bool) -> None:
+    """Since Python 3.12: ``autocommit=True`` is outside a transaction, ``False`` always inside one."""
+    with closing(sqlite3.connect(file, autocommit=autocommit)) as connection:
+        if autocommit:
+            outside(lambda: ringonce.enqueue(connection, **TO))
+        else:
+            ringonce.enqueue(connection, **TO)
+            connection.rollback()
+            ringonce.enqueue(connection, **TO)
+            connection.commit()
+    assert stored(file) == (0 if autocommit else 1)

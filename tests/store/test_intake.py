@@ -1,10 +1,12 @@
 """Accept and expand: once per event and recipient, whatever is repeated."""
 
+from typing import Any
+
 import pytest
 
 from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import Content, Status
-from ringonce.ports import LanePause, OutboxRow, Query
+from ringonce.ports import LanePause, OutboxRow, Plan, Query
 from tests.store.kit import SECOND, World
 
 
@@ -94,8 +96,26 @@ async def test_expansion_resumes_after_a_crash(world: World) -> None:
 
     with pytest.raises(RuntimeError):
         await world.store.expand(crash, world.decide, limit=60, now=world.now)
-    await world.store.expand(world.plan, world.decide, limit=60, now=world.now)
+    await world.store.expand(world.plan, world.decide, limit=60, now=world.now + 60 * SECOND)
     assert len(await world.store.search(Query(limit=500))) == 120
+
+
+async def test_an_event_that_can_not_be_expanded_holds_up_no_other(world: World) -> None:
+    """What fails in one event's expansion is left alone for a minute, and the next event has its turn."""
+    await world.accept(Event("bad", recipients=people(101)))
+    await world.accept(Event("good", recipients=people(101)))
+
+    def plan(event: Event, *rest: Any) -> Plan:
+        if event.event_id == "bad":
+            raise ValueError("no rule for this")
+        return world.plan(event, *rest)
+
+    with pytest.raises(ValueError, match="no rule"):
+        await world.store.expand(plan, world.decide, limit=200, now=world.now)
+    assert await world.store.expand(plan, world.decide, limit=200, now=world.now) == 101
+    assert await world.store.expand(plan, world.decide, limit=200, now=world.now) == 0
+    with pytest.raises(ValueError, match="no rule"):
+        await world.store.expand(plan, world.decide, limit=200, now=world.now + 60 * SECOND)
 
 
 async def test_a_recipient_named_twice_is_told_once(world: World) -> None:

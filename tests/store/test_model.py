@@ -23,8 +23,8 @@ from ringonce.model.policy import SECOND, InDoubt
 from ringonce.model.transition import Cancel, Expire, LeaseLost, Resolve, Retry, TransitionEvent, Verdict
 from ringonce.ports import AttemptRow, Change, LanePause, Lease, Query, Row, Write
 from ringonce.store import SqlStore, open_store
-from ringonce.store.schema import metadata
 from tests.servers.postgres import Database
+from tests.store.conftest import wipe
 from tests.store.kit import ACCEPTED, KINDS, LEASE, NOBODY, SILENCE, UNREACHABLE, World, decode
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run(self.store.backend.run(_wipe))
+        self.run(self.store.backend.run(wipe))
         self.world = World(self.store)
         self.model = Model(self.world)
         self.calls: list[Call] = []
@@ -474,12 +474,6 @@ class StoreMachine(RuleBasedStateMachine):
 @dataclass
 class _Claimed:
     row: Row
-
-
-def _wipe(connection: Any) -> None:
-    for table in metadata.sorted_tables:
-        if table.name != "ringonce_ticks":
-            connection.execute(table.delete())
 
 
 def prove(url: str, examples: int, steps: int) -> None:

@@ -11,7 +11,7 @@ from ringonce.model.notification import Status
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import InDoubt
 from ringonce.model.transition import Cancel, Enqueued, LateAnswer, Note, Resolve, Retry, Verdict
-from ringonce.ports import AttemptRow, Change, LanePause, Row, Write
+from ringonce.ports import AttemptRow, Change, LanePause, Query, Row, Write
 from ringonce.store.rows import attempt_values
 from tests.store.kit import ACCEPTED, LEASE, NOBODY, SECOND, SILENCE, UNREACHABLE, World
 
@@ -403,3 +403,24 @@ async def test_longer_pauses_win(world: World) -> None:
     assert await world.store.resume("email")
     assert not await world.store.resume("email")
     assert not (await world.store.lanes())[0].paused
+
+
+async def test_bad_text_everywhere(world: World) -> None:
+    """Names from outside with U+0000 or lone surrogates never make the database refuse a call."""
+    bad = "x\x00\ud800"
+    store, now = world.store, world.now
+    await store.register(bad, bad, bad, bad, now=now)
+    assert [a.value for a in await store.addresses(bad, bad, bad)] == ["x\ufffd\ufffd"]
+    await store.cancel_subject(bad, bad, world.decide, by=bad, now=now)
+    await store.pause([LanePause(bad, bad)], now=now)
+    assert await store.resume(bad, now=now)
+    await store.take_lease(bad, bad, 1, now=now)
+    await store.override(bad, {bad: bad}, now=now)
+    await store.count(bad, bad, bad, now=now)
+    await store.search(Query(tenant=bad, recipient=bad, event_id=bad, event_type=bad, subject=bad, code=bad))
+    id_ = await world.one()
+    claimed = (await world.claim()).rows[0]
+    lease = [(id_, claimed.row.lease.fence)]
+    assert await store.release("w-1", lease, note=Note(bad, {bad: bad}), now=now) == 1
+    assert (await store.claim(bad, bad, 1, LEASE, now=now)).rows == ()
+    assert (await world.life(id_)).notes[0].kind == "x\ufffd\ufffd"

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from ringonce.api import failures, inbox, notifications, operations, problems, recipients, schemas
+from ringonce.api import bodies, failures, inbox, notifications, operations, problems, recipients
 from ringonce.api.access import OPEN, Access, TenantKey
 from ringonce.api.body import BodyLimit
 from ringonce.api.facade import Facade
+from ringonce.api.fields import once
 from ringonce.api.paths import WholeSegments
 
 BATCH_TIMES = 32
@@ -42,7 +43,9 @@ def create_app(
         version: shown in ``/openapi.json``.
     """
     # No pages for /docs and /redoc: they would load scripts from foreign hosts.
-    app = FastAPI(title="ringonce", version=version, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="ringonce", version=version, docs_url=None, redoc_url=None, dependencies=[Depends(once)]
+    )
     app.state.facade = facade
     app.state.max_payload = max_payload
     app.state.heartbeat = heartbeat
@@ -72,7 +75,7 @@ def _described(app: FastAPI, *, locked: bool) -> dict[str, Any]:
     """OpenAPI with the accepted structure, and problem documents as the only form of an error."""
     schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
     components = schema.setdefault("components", {}).setdefault("schemas", {})
-    components.update(schemas.body_components())
+    components.update(bodies.body_components())
     components["Problem"] = problems.SCHEMA
     if locked:
         schema["components"]["securitySchemes"] = SCHEMES

@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from ringonce.api import schemas
+from ringonce.api import bodies, schemas
 from ringonce.api.access import scope
 from ringonce.api.fields import Limit, Name, Since, Tenant, Until, micros
 from ringonce.api.notifications import facade
@@ -44,7 +44,7 @@ async def failures(
 
 
 @router.post("/retry", response_model=schemas.Retried)
-async def retry(request: Request, body: schemas.RetryFailuresIn) -> JSONResponse:
+async def retry(request: Request, body: bodies.RetryFailuresIn) -> JSONResponse:
     """Send terminal failures again: the named ones, or those that the filters select.
 
     Without `"dry_run": false` it only says which. `more`: the filters select more than `limit`.
@@ -73,7 +73,7 @@ async def retry(request: Request, body: schemas.RetryFailuresIn) -> JSONResponse
 
 
 async def _again(
-    request: Request, id_: UUID, owner: str | None, body: schemas.RetryFailuresIn
+    request: Request, id_: UUID, owner: str | None, body: bodies.RetryFailuresIn
 ) -> dict[str, str]:
     try:
         await facade(request).retry(id_, by=body.by, force=body.force, tenant=owner)

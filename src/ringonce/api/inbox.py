@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from ringonce.api import schemas
+from ringonce.api import bodies, schemas
 from ringonce.api.access import scope
 from ringonce.api.fields import Limit, RecipientId, Tenant, micros
 from ringonce.api.notifications import facade
@@ -34,7 +34,7 @@ async def unread(request: Request, recipient: RecipientId, tenant: Tenant = None
 
 @router.post("/{recipient}/read", response_model=schemas.MarkedRead)
 async def mark_read(
-    request: Request, recipient: RecipientId, body: schemas.ReadIn, tenant: Tenant = None
+    request: Request, recipient: RecipientId, body: bodies.ReadIn, tenant: Tenant = None
 ) -> JSONResponse:
     """Mark copies as read: these, all up to one (included), all until a time, or all."""
     owner, behind = scope(request, tenant) or "", facade(request)

@@ -7,7 +7,7 @@ import msgspec
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse
 
-from ringonce.api import schemas
+from ringonce.api import bodies, schemas
 from ringonce.api.access import caller, scope
 from ringonce.api.body import read
 from ringonce.api.facade import Facade
@@ -29,7 +29,7 @@ def facade(request: Request) -> Facade:
     return behind
 
 
-@router.post("/notifications", status_code=202, response_model=schemas.Accepted, openapi_extra=schemas.ONE)
+@router.post("/notifications", status_code=202, response_model=schemas.Accepted, openapi_extra=bodies.ONE)
 async def accept(
     request: Request,
     idempotency_key: Annotated[
@@ -52,7 +52,7 @@ async def accept(
 
 
 @router.post(
-    "/notifications/batch", status_code=202, response_model=list[schemas.Accepted], openapi_extra=schemas.MANY
+    "/notifications/batch", status_code=202, response_model=list[schemas.Accepted], openapi_extra=bodies.MANY
 )
 async def accept_batch(request: Request) -> JSONResponse:
     """Accept many events in one transaction: all, or none and the index of the first bad one.
@@ -114,13 +114,13 @@ async def search(
     return JSONResponse({"notifications": [row_view(row) for row in rows], "next": following})
 
 
-@router.get("/notifications/{id_}", response_model=schemas.Notification)
+@router.get("/notifications/{id_:uuid}", response_model=schemas.Notification)
 async def get(request: Request, id_: UUID, tenant: Tenant = None) -> JSONResponse:
     """One notification with its content, attempts and timeline."""
     return JSONResponse(life_view(await facade(request).get(id_, tenant=scope(request, tenant))))
 
 
-@router.get("/notifications/{id_}/timeline")
+@router.get("/notifications/{id_:uuid}/timeline")
 async def timeline(request: Request, id_: UUID, tenant: Tenant = None) -> JSONResponse:
     """What happened to one notification, as data (`entries`) and in words (`words`)."""
     behind = facade(request)
@@ -129,38 +129,36 @@ async def timeline(request: Request, id_: UUID, tenant: Tenant = None) -> JSONRe
     return JSONResponse({**timeline_view(life), "words": await behind.explain(id_, tenant=owner)})
 
 
-@router.post("/notifications/{id_}/cancel", response_model=schemas.Decided)
+@router.post("/notifications/{id_:uuid}/cancel", response_model=schemas.Decided)
 async def cancel(
-    request: Request, id_: UUID, body: schemas.CancelIn | None = None, tenant: Tenant = None
+    request: Request, id_: UUID, body: bodies.CancelIn | None = None, tenant: Tenant = None
 ) -> JSONResponse:
     """Stop one notification; 409 when it is too late."""
-    body = body or schemas.CancelIn()
+    body = body or bodies.CancelIn()
     return JSONResponse(
         settled_view(await facade(request).cancel(id_, by=body.by, tenant=scope(request, tenant)))
     )
 
 
-@router.post("/notifications/{id_}/retry", response_model=schemas.Decided)
+@router.post("/notifications/{id_:uuid}/retry", response_model=schemas.Decided)
 async def retry(
-    request: Request, id_: UUID, body: schemas.RetryIn | None = None, tenant: Tenant = None
+    request: Request, id_: UUID, body: bodies.RetryIn | None = None, tenant: Tenant = None
 ) -> JSONResponse:
     """Send a failed or doubtful one again; 409 when nothing is to be repeated."""
-    body = body or schemas.RetryIn()
+    body = body or bodies.RetryIn()
     settled = await facade(request).retry(id_, by=body.by, force=body.force, tenant=scope(request, tenant))
     return JSONResponse(settled_view(settled))
 
 
-@router.post("/notifications/{id_}/resolve", response_model=schemas.Decided)
-async def resolve(
-    request: Request, id_: UUID, body: schemas.ResolveIn, tenant: Tenant = None
-) -> JSONResponse:
+@router.post("/notifications/{id_:uuid}/resolve", response_model=schemas.Decided)
+async def resolve(request: Request, id_: UUID, body: bodies.ResolveIn, tenant: Tenant = None) -> JSONResponse:
     """Decide a doubt."""
     settled = await facade(request).resolve(id_, body.verdict, by=body.by, tenant=scope(request, tenant))
     return JSONResponse(settled_view(settled))
 
 
 @router.post("/cancel")
-async def cancel_subject(request: Request, body: schemas.CancelSubjectIn) -> JSONResponse:
+async def cancel_subject(request: Request, body: bodies.CancelSubjectIn) -> JSONResponse:
     """Withdraw a subject: each of its notifications is cancelled, or says why it was too late."""
     owner = scope(request, body.tenant) or ""
     settled = await facade(request).cancel_subject(body.subject, tenant=owner, by=body.by)

@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 
-from ringonce.api import schemas
+from ringonce.api import bodies
 from ringonce.api.access import scope
 from ringonce.api.fields import RecipientId, Tenant
 from ringonce.api.notifications import facade
@@ -15,7 +16,50 @@ from ringonce.errors import NotFoundError
 router = APIRouter(prefix="/v1/recipients", tags=["recipients"])
 
 
-@router.get("/{recipient}/addresses", response_model=schemas.Addresses)
+class Address(BaseModel):
+    """Where a recipient is reached."""
+
+    id: int
+    tenant: str
+    recipient: str
+    channel: str
+    address: str
+    registered_at: str
+    invalidated_at: str | None
+    reason: str | None
+
+
+class Addresses(BaseModel):
+    """All of them."""
+
+    addresses: list[Address]
+
+
+class Recipient(BaseModel):
+    """What is known of a recipient."""
+
+    id: str
+    tenant: str
+    locale: str | None
+    timezone: str | None
+    created_at: str | None
+    updated_at: str | None
+    addresses: list[Address]
+
+
+class Dropped(BaseModel):
+    """How many addresses were dropped."""
+
+    dropped: int
+
+
+class Erased(BaseModel):
+    """How many notifications lost what they said and whom they were for."""
+
+    erased: int
+
+
+@router.get("/{recipient}/addresses", response_model=Addresses)
 async def addresses(
     request: Request,
     recipient: RecipientId,
@@ -29,9 +73,9 @@ async def addresses(
     return JSONResponse({"addresses": [address_view(one) for one in found]})
 
 
-@router.post("/{recipient}/addresses", response_model=schemas.Address)
+@router.post("/{recipient}/addresses", response_model=Address)
 async def register(
-    request: Request, recipient: RecipientId, body: schemas.AddressIn, tenant: Tenant = None
+    request: Request, recipient: RecipientId, body: bodies.AddressIn, tenant: Tenant = None
 ) -> JSONResponse:
     """Register an address. A known one of somebody else moves to this recipient, a dropped one lives again."""
     owner = scope(request, tenant) or ""
@@ -39,9 +83,9 @@ async def register(
     return JSONResponse(address_view(registered))
 
 
-@router.put("/{recipient}/addresses", response_model=schemas.Addresses)
+@router.put("/{recipient}/addresses", response_model=Addresses)
 async def replace(
-    request: Request, recipient: RecipientId, body: schemas.AddressesIn, tenant: Tenant = None
+    request: Request, recipient: RecipientId, body: bodies.AddressesIn, tenant: Tenant = None
 ) -> JSONResponse:
     """Make these the addresses on the channels that are named; others there are dropped."""
     owner = scope(request, tenant) or ""
@@ -50,7 +94,7 @@ async def replace(
     return JSONResponse({"addresses": [address_view(one) for one in kept]})
 
 
-@router.delete("/{recipient}/addresses", response_model=schemas.Dropped)
+@router.delete("/{recipient}/addresses", response_model=Dropped)
 async def remove(
     request: Request,
     recipient: RecipientId,
@@ -66,16 +110,16 @@ async def remove(
     )
 
 
-@router.get("/{recipient}", response_model=schemas.Recipient)
+@router.get("/{recipient}", response_model=Recipient)
 async def show(request: Request, recipient: RecipientId, tenant: Tenant = None) -> JSONResponse:
     """What is known of a recipient."""
     owner = scope(request, tenant) or ""
     return JSONResponse(await _view(request, recipient, owner))
 
 
-@router.put("/{recipient}", response_model=schemas.Recipient)
+@router.put("/{recipient}", response_model=Recipient)
 async def put(
-    request: Request, recipient: RecipientId, body: schemas.RecipientChange, tenant: Tenant = None
+    request: Request, recipient: RecipientId, body: bodies.RecipientChange, tenant: Tenant = None
 ) -> JSONResponse:
     """Make a recipient known, or change what is named."""
     owner = scope(request, tenant) or ""
@@ -83,7 +127,7 @@ async def put(
     return JSONResponse(await _view(request, recipient, owner))
 
 
-@router.delete("/{recipient}", response_model=schemas.Erased)
+@router.delete("/{recipient}", response_model=Erased)
 async def erase(request: Request, recipient: RecipientId, tenant: Tenant = None) -> JSONResponse:
     """Forget a person: record, addresses, in-app copies, what their notifications say. Anonymous counts stay."""
     owner = scope(request, tenant) or ""

@@ -92,8 +92,9 @@ class Decider:
                     outbox.append(outbox_row(row.id, row.tenant, row.channel, effect, result.state))
                 case Invalidate(reason, proof_at, replace_with):
                     if row.address is not None:
+                        proof = _proof(change, proof_at)
                         invalidate.append(
-                            Invalidation(row.address.id, row.address.value, reason, proof_at, replace_with)
+                            Invalidation(row.address.id, row.address.value, reason, proof, replace_with)
                         )
                 case Pause(_, reason, until):
                     pauses.append(LanePause(row.channel, reason, until))
@@ -122,6 +123,13 @@ class Decider:
         entry = self._channels.get(row.channel)
         stored = entry is not None and entry.provider.stored
         return stored and result.state.status is Status.SENT and row.state.status is not Status.SENT
+
+
+def _proof(change: Change | None, told: int | None) -> int | None:
+    """What an answer proves was so when the call began: who registered since then may be alive."""
+    if told is None and change is not None and change.attempt is not None:
+        return change.attempt.started_at
+    return told
 
 
 class Settler:

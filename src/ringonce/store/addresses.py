@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.model.notification import Address
-from ringonce.store.schema import addresses
+from ringonce.store.schema import Words, addresses
 from ringonce.store.values import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ringonce.ports import Invalidation
     from ringonce.store.dialect import Dialect
@@ -28,11 +28,18 @@ def address_key(tenant: str, channel: str, value: str) -> bytes:
     return digest(tenant, channel, value)
 
 
+def same(_channel: str, value: str) -> str:
+    """The value itself."""
+    return value
+
+
 class Addresses:
     """Statements over ``addresses``, built once."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, identify: Callable[[str, str], str] = same) -> None:
+        """``identify``: (channel, value) -> what makes the address one."""
         self._dialect = dialect
+        self.identify = identify
         given, insert = dialect.given, dialect.insert
         types = {name: _a[name].type for name in ("key", "tenant", "recipient", "channel", "value")}
         now = sa.bindparam("b_now", type_=sa.BigInteger)
@@ -52,6 +59,7 @@ class Addresses:
             index_elements=["key"],
             set_={
                 "recipient": new.excluded.recipient,
+                "value": new.excluded.value,
                 "registered_at": new.excluded.registered_at,
                 "invalidated_at": None,
                 "reason": None,
@@ -63,6 +71,7 @@ class Addresses:
         self._name = named.on_conflict_do_update(
             index_elements=["key"],
             set_={
+                "value": named.excluded.value,
                 "registered_at": sa.case(
                     (_a.invalidated_at.is_(None), _a.registered_at), else_=named.excluded.registered_at
                 ),
@@ -75,7 +84,7 @@ class Addresses:
             "r", id=sa.BigInteger, value=sa.Text, reason=sa.Text, proof=sa.BigInteger, at=sa.BigInteger
         )
         r = self._dropped.c
-        tenant = sa.bindparam("b_tenant", type_=sa.Text)
+        tenant = sa.bindparam("b_tenant", type_=Words)
         self._drop = (
             sa.update(addresses)
             .where(
@@ -90,10 +99,10 @@ class Addresses:
             .returning(_a.id)
         )
         one = sa.select(*COLUMNS).where(
-            _a.tenant == sa.bindparam("b_tenant", type_=sa.Text),
-            _a.recipient == sa.bindparam("b_recipient", type_=sa.Text),
+            _a.tenant == sa.bindparam("b_tenant", type_=Words),
+            _a.recipient == sa.bindparam("b_recipient", type_=Words),
         )
-        channel = sa.bindparam("b_channel", type_=sa.Text)
+        channel = sa.bindparam("b_channel", type_=Words)
         self._of = one.where(sa.or_(channel.is_(None), _a.channel == channel)).order_by(_a.channel, _a.id)
         self._many = given("r", tenant=sa.Text, recipient=sa.Text)
         m = self._many.c
@@ -124,8 +133,8 @@ class Addresses:
         """Make sure that addresses exist and live, without taking them from their owners."""
         return self._upsert(connection, self._named, self._name, items, now)
 
-    @staticmethod
     def _upsert(
+        self,
         connection: sa.Connection,
         rows: Any,
         statement: Any,
@@ -135,7 +144,7 @@ class Addresses:
         if not items:
             return []
         unique = {
-            address_key(tenant, channel, value): (tenant, recipient, channel, value)
+            address_key(tenant, channel, self.identify(channel, value)): (tenant, recipient, channel, value)
             for tenant, recipient, channel, value in items
         }
         # In one order everywhere: two batches that share addresses wait for each other, never in a circle.

@@ -28,8 +28,14 @@ AWAY = ("08", "28", "3D", "53", "57", "58", "25006", "42501")
 UNKNOWN_OBJECT = ("42P01", "42703")
 
 
-class DataRefusedError(Exception):
-    """The database does not take these values: one row's fault, never its neighbours'."""
+class DataRefusedError(StoreError):
+    """The database does not take these values: one row's fault, never its neighbours'.
+
+    The driver's words are left out: they quote the value, and it may be an address.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the database refuses a value ({why})")
 
 
 class AgainError(Exception):
@@ -83,7 +89,7 @@ def translate(error: BaseException, dialect: Dialect, where: str) -> Exception:
     if isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated:
         return LostReplyError(words)
     if state.startswith(DATA) or isinstance(error, UnicodeError | OverflowError):
-        return DataRefusedError(words)
+        return DataRefusedError(state or type(error).__name__)
     if state.startswith(AWAY):
         read_only = state == "25006"
         mend = "this server is read-only: name the primary in store.url" if read_only else REACH
@@ -119,7 +125,7 @@ def _by_words(words: str, where: str) -> Exception | None:
     if "no such table" in words or "no such column" in words:
         return SchemaError(f"{where}: {words}", mend=MIGRATE)
     if "too big" in words or "too large" in words:
-        return DataRefusedError(words)
+        return DataRefusedError("too big")
     for part, mend in WORDS:
         if part in words:
             return StoreUnavailable(f"{where}: {part}", mend=mend)
@@ -128,7 +134,7 @@ def _by_words(words: str, where: str) -> Exception | None:
 
 def _by_kind(error: sa.exc.DBAPIError, words: str, where: str) -> Exception:
     if isinstance(error, sa.exc.IntegrityError | sa.exc.DataError):
-        return DataRefusedError(words)
+        return DataRefusedError(type(error).__name__)
     if isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError):
         return StoreUnavailable(f"{where}: {words}", mend=REACH)
     return error

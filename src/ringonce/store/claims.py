@@ -22,6 +22,7 @@ from ringonce.store.schema import (
     LEASED,
     SEND,
     UNARMED,
+    Words,
     addresses,
     cancellations,
     contents,
@@ -67,13 +68,13 @@ class Claims:
         self._dialect = dialect
         now, given, among = dialect.now, dialect.given, dialect.among
         owner, until = (
-            sa.bindparam("b_owner", type_=sa.Text),
+            sa.bindparam("b_owner", type_=Words),
             now + sa.bindparam("b_lease", type_=sa.BigInteger),
         )
         fence = sa.bindparam("b_fence", type_=sa.BigInteger)
 
         # A claim looks first, without a lock, how much waits per priority: an idle poll is this one statement.
-        lane = sa.bindparam("b_lane", type_=sa.Text)
+        lane = sa.bindparam("b_lane", type_=Words)
         paused = sa.exists().where(
             lanes.c.lane == lane,
             lanes.c.paused,
@@ -161,8 +162,8 @@ class Claims:
             sa.select(
                 notes.c.id,
                 now,
-                sa.bindparam("b_kind", type_=sa.Text),
-                sa.bindparam("b_detail", type_=sa.Text),
+                sa.bindparam("b_kind", type_=Words),
+                sa.bindparam("b_detail", type_=Words),
             ).where(sa.true()),
         )
         # Also a lease whose time is over: as long as nobody rescued the row, its owner is still the only one.
@@ -176,7 +177,7 @@ class Claims:
             sa.select(leases.c.term)
             .where(
                 leases.c.name == RETRY_LEASE,
-                leases.c.holder == sa.bindparam("b_holder", type_=sa.Text),
+                leases.c.holder == sa.bindparam("b_holder", type_=Words),
                 leases.c.term == sa.bindparam("b_term", type_=sa.BigInteger),
                 leases.c.expires_at > now,
             )

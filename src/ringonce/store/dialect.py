@@ -7,6 +7,7 @@ statement is compiled once whatever the size of the batch, and one round trip ca
 from __future__ import annotations
 
 import json
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
@@ -40,7 +41,7 @@ class Given(Protocol):
 
 
 def _is_text(type_: Any) -> bool:
-    return type_ is Words or isinstance(type_, Words)
+    return type_ in {Words, sa.Text} or isinstance(type_, Words | sa.Text)
 
 
 def _is_digest(type_: Any) -> bool:
@@ -88,6 +89,7 @@ class GivenJson:
         ]
         self.table: FromClause = sa.select(*picks).select_from(items).subquery(name)
         self._name = name
+        self._spell = [_spelling(t) for t in types.values()]
 
     @property
     def c(self) -> Any:
@@ -96,7 +98,20 @@ class GivenJson:
 
     def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """One JSON text of all rows."""
-        return {self._name: _json([[_plain(value) for value in row] for row in rows])}
+        columns = [
+            values if spell is None else [None if v is None else spell(v) for v in values]
+            for spell, values in zip(self._spell, zip(*rows, strict=True), strict=True)
+        ]
+        return {self._name: _json(list(zip(*columns, strict=True)))}
+
+
+def _spelling(type_: Any) -> Callable[[Any], Any] | None:
+    """How JSON says values of a column; None: as they are."""
+    if _is_text(type_):
+        return clean
+    if _is_digest(type_):
+        return bytes.hex
+    return operator.attrgetter("hex") if type_ is sa.Uuid or isinstance(type_, sa.Uuid) else None
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from ringonce.ports import LaneState
-from ringonce.store.schema import channel_overrides, counters, lanes, leases
+from ringonce.store.schema import Words, channel_overrides, counters, lanes, leases
 from ringonce.store.values import dump, load
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Duties:
         insert, given, now = dialect.insert, dialect.given, dialect.now
         self._now = sa.select(now)
 
-        name, holder = sa.bindparam("b_name", type_=sa.Text), sa.bindparam("b_holder", type_=sa.Text)
+        name, holder = sa.bindparam("b_name", type_=Words), sa.bindparam("b_holder", type_=Words)
         ends = now + sa.bindparam("b_ttl", type_=sa.BigInteger)
         new = insert(leases).values(name=name, holder=holder, term=1, expires_at=ends)
         # The term grows with a takeover only: work of the same holder stays valid while it prolongs.
@@ -69,7 +69,7 @@ class Duties:
         )
         self._resume = (
             sa.update(lanes)
-            .where(lanes.c.lane == sa.bindparam("b_lane", type_=sa.Text), lanes.c.paused)
+            .where(lanes.c.lane == sa.bindparam("b_lane", type_=Words), lanes.c.paused)
             .values(paused=False, paused_until=None, changed_at=now)
             .returning(lanes.c.lane)
         )
@@ -80,11 +80,11 @@ class Duties:
 
         self._overrides = sa.select(channel_overrides.c.channel, channel_overrides.c.settings)
         self._override = self._overrides.where(
-            channel_overrides.c.channel == sa.bindparam("b_channel", type_=sa.Text)
+            channel_overrides.c.channel == sa.bindparam("b_channel", type_=Words)
         ).with_for_update()
         fresh = insert(channel_overrides).values(
-            channel=sa.bindparam("b_channel", type_=sa.Text),
-            settings=sa.bindparam("b_settings", type_=sa.Text),
+            channel=sa.bindparam("b_channel", type_=Words),
+            settings=sa.bindparam("b_settings", type_=Words),
             changed_at=now,
         )
         self._place = fresh.on_conflict_do_nothing(index_elements=["channel"])

@@ -10,9 +10,10 @@ import sqlalchemy as sa
 from ringonce.core.journal import recipient_key
 from ringonce.model.event import Recipient
 from ringonce.model.notification import State, Status
-from ringonce.model.policy import DAY
+from ringonce.model.policy import DAY, MINUTE
 from ringonce.model.transition import Cancel
 from ringonce.ports import Accepted, Brief, Change, RecipientFacts
+from ringonce.store.ledger import Ledger
 from ringonce.store.rows import STATE, Dispatch, state_values
 from ringonce.store.schema import (
     cancellations,
@@ -23,7 +24,6 @@ from ringonce.store.schema import (
     notifications,
     recipients,
 )
-from ringonce.store.settle import Ledger
 from ringonce.store.values import PRIORITIES, clean, digest, dump
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 INLINE = 100
 """Events of up to so many recipients are expanded when they are accepted."""
+
+BROKEN_FOR = MINUTE
+"""An event that could not be expanded is tried again after so long."""
+OF_THE_DATA = (sa.exc.DataError, sa.exc.IntegrityError, sa.exc.ProgrammingError)
 
 EVENT = (
     *("key", "tenant", "event_id", "type", "subject", "subject_key", "thread", "priority", "collapse"),
@@ -157,10 +161,11 @@ class Intake:
         self._content = new.on_conflict_do_nothing(index_elements=["id"])
         self._notifications, self._notification = bulk(notifications, NOTIFICATION)
 
+        self._broken: dict[bytes, int] = {}
         e, d = events.c, dispatch.c
         self._open = (
             sa.select(e.key, e.body, e.cursor, e.total, e.created_at)
-            .where(sa.not_(e.expanded))
+            .where(sa.not_(e.expanded), e.key.not_in(sa.bindparam("broken", expanding=True)))
             .order_by(e.created_at)
             .limit(1)
             .with_for_update(skip_locked=True)
@@ -255,15 +260,26 @@ class Intake:
     def expand(
         self, connection: sa.Connection, plan: Planner, decide: Decide, limit: int, now: int | None
     ) -> int:
-        """Expand the next chunk of the oldest event that nobody is at work on."""
-        found = connection.execute(self._open).first()
+        """Expand the next chunk of the oldest event that nobody is at work on.
+
+        One that can not be decoded, planned or stored is left alone for a while, so that it holds up no other.
+        """
+        if self._broken:
+            time = self._duties.time(connection, now)
+            self._broken = {key: until for key, until in self._broken.items() if until > time}
+        found = connection.execute(self._open, {"broken": list(self._broken)}).first()
         if found is None:
             return 0
         key, body, cursor, total, created_at = found
-        event = cleaned(self._decode(body.encode()))
-        chunk = targets(event)[cursor : cursor + limit]
         time = self._duties.time(connection, now)
-        self._expand(connection, [Chunk(key, event, created_at, chunk, [])], plan, decide, time)
+        try:
+            event = cleaned(self._decode(body.encode()))
+            chunk = targets(event)[cursor : cursor + limit]
+            self._expand(connection, [Chunk(key, event, created_at, chunk, [])], plan, decide, time)
+        except Exception as error:
+            if not isinstance(error, sa.exc.DBAPIError) or isinstance(error, OF_THE_DATA):
+                self._broken[key] = time + BROKEN_FOR
+            raise
         end = cursor + len(chunk)
         connection.execute(
             self._advance, {"b_key": key, "b_cursor": end, "b_done": end >= total or not chunk}
@@ -340,7 +356,8 @@ class Intake:
         self._addresses.register_many(connection, inline, time)
         named_addresses = self._addresses.name_many(connection, direct, time)
         live = self._addresses.live(connection, [(row[1], row[2]) for row in people.values()])
-        by_value = {(a.tenant, a.channel, a.value): a for a, _ in named_addresses}
+        known_as = self._addresses.identify
+        by_value = {(a.tenant, a.channel, known_as(a.channel, a.value)): a for a, _ in named_addresses}
         generations = {a.id: generation for a, generation in named_addresses}
         generations |= {a.id: generation for owned in live.values() for a, generation in owned}
         facts: dict[int, list[RecipientFacts]] = {}
@@ -349,7 +366,7 @@ class Intake:
             for name, same in named.items():
                 target = same[0]
                 if target.recipient is None:
-                    one = by_value[tenant, target.channel, target.value]
+                    one = by_value[tenant, target.channel, known_as(target.channel, target.value)]
                     known = RecipientFacts(name, None, None, (one,), direct=True)
                 else:
                     owned: tuple[Address, ...] = tuple(a for a, _ in live.get((tenant, name), ()))

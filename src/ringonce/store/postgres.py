@@ -56,7 +56,12 @@ class PostgresBackend:
         """Connect; check version and encoding."""
         try:
             self._engine = create_async_engine(
-                self.url, pool_size=self._pool_size, max_overflow=0, pool_timeout=PATIENCE, pool_recycle=1800
+                self.url,
+                pool_size=self._pool_size,
+                max_overflow=0,
+                pool_timeout=PATIENCE,
+                pool_recycle=1800,
+                hide_parameters=True,  # addresses are among them
             )
         except ModuleNotFoundError as error:
             raise StoreError(

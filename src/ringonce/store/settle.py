@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from ringonce.model.policy import DAY
 from ringonce.model.transition import LeaseLost
 from ringonce.ports import Settled, Write
 from ringonce.store.inbox import Inboxes
+from ringonce.store.ledger import Ledger
 from ringonce.store.rows import (
     ATTEMPT,
     DISPATCH,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ringonce.model.notification import State
     from ringonce.model.transition import Note
-    from ringonce.ports import AttemptRow, Change, Decide, Invalidation, LanePause, OutboxRow, Row
+    from ringonce.ports import AttemptRow, Change, Decide, OutboxRow, Row
     from ringonce.store.addresses import Addresses
     from ringonce.store.dialect import Dialect
     from ringonce.store.duties import Duties
@@ -51,6 +51,7 @@ class Locked:
     """A notification under our lock, and what the batch has made of it so far."""
 
     row: Row
+    state: State
     dispatched: Dispatch | None
     generation: int
     last_attempt: int
@@ -60,40 +61,20 @@ class Locked:
     stored: bool
     touched: bool = False
     moved: bool = False
+    told: bool = False
 
-
-class Ledger:
-    """What a batch writes, collected row by row."""
-
-    def __init__(self, now: int) -> None:
-        self.now = now
-        self.attempts: dict[tuple[UUID, int], tuple[AttemptRow, bool]] = {}
-        self.notes: list[tuple[UUID, Note]] = []
-        self.outbox: list[OutboxRow] = []
-        self.invalidations: list[Invalidation] = []
-        self.pauses: list[LanePause] = []
-        self.counters: dict[tuple[int, str, str, str], int] = {}
-        self.stored: list[tuple[str, str, UUID]] = []
-        self.read: set[UUID] = set()
-
-    def attempt(self, id_: UUID, row: AttemptRow) -> None:
-        """Insert or update one; the last word of a batch counts, a doubt is remembered."""
-        _, doubt = self.attempts.get((id_, row.number), (row, False))
-        self.attempts[id_, row.number] = (row, doubt or row.outcome == "unknown")
-
-    def collect(self, id_: UUID, tenant: str, recipient: str, channel: str, write: Write) -> None:
-        """Keep what goes beside the notification."""
-        if write.stored:
-            self.stored.append((tenant, recipient, id_))
-        if write.read:
-            self.read.add(id_)
-        self.notes.extend((id_, note) for note in write.notes)
-        self.outbox.extend(write.outbox)
-        self.invalidations.extend(write.invalidate)
-        self.pauses.extend(write.pauses)
-        for name in write.counters:
-            key = (self.now // DAY, tenant, channel, name)
-            self.counters[key] = self.counters.get(key, 0) + 1
+    def now(self) -> Row:
+        """The row as the changes so far have left it."""
+        if self.told:
+            desk = self.dispatched
+            self.row = replace(
+                self.row,
+                state=replace(self.state, open=desk is not None and desk.started_at is not None),
+                lease=self.row.lease if desk is not None and desk.leased else None,
+                rescued=desk.rescued if desk else 0,
+            )
+            self.told = False
+        return self.row
 
 
 class Settler:
@@ -261,6 +242,7 @@ class Settler:
             subject = digest(row.tenant, row.subject) if row.subject is not None else None
             locked[row.id] = Locked(
                 row=row,
+                state=row.state,
                 dispatched=desk,
                 generation=generation,
                 last_attempt=max(last, desk.attempt if desk else 0),
@@ -290,7 +272,7 @@ class Settler:
             if item is None:
                 settled.append(Settled(change, None, None))
                 continue
-            row = item.row
+            row = item.now()
             held = item.dispatched is not None and item.dispatched.held_by(change.guard)
             if not held and _told_before(change, known):
                 # The reply to this very settle was lost: it stands, nothing follows from telling it again.
@@ -329,20 +311,17 @@ class Settler:
             item.last_attempt = max(item.last_attempt, attempt.number)
             item.touched = True
         moving = write.changed and write.refused is None
-        state = write.state if moving else item.row.state
+        if moving:
+            item.state = write.state
+        if write.read and item.row.read_at is None:
+            item.row = replace(item.row, read_at=ledger.now)
         ledger.collect(item.row.id, item.row.tenant, item.row.recipient, item.row.channel, write)
         item.touched |= moving or write.read
-        self._redirect(item, state, write, held=held, moving=moving)
+        self._redirect(item, item.state, write, held=held, moving=moving)
         desk = item.dispatched
         if desk is not None:
-            desk.version, desk.expires_at = state.version, state.expires_at
-        item.row = replace(
-            item.row,
-            state=replace(state, open=desk is not None and desk.started_at is not None),
-            lease=item.row.lease if desk is not None and desk.leased else None,
-            rescued=desk.rescued if desk else 0,
-            read_at=ledger.now if write.read and item.row.read_at is None else item.row.read_at,
-        )
+            desk.version, desk.expires_at = item.state.version, item.state.expires_at
+        item.told = True
 
     @staticmethod
     def _redirect(item: Locked, state: State, write: Write, *, held: bool, moving: bool) -> None:
@@ -374,7 +353,7 @@ class Settler:
             (
                 *(item.row.id, item.version),
                 *fresh.get(item.row.id, (item.row.address.id if item.row.address else None, item.generation)),
-                *(item.last_attempt, item.row.read_at, *state_values(item.row.state)),
+                *(item.last_attempt, item.row.read_at, *state_values(item.state)),
             )
             for item in sorted(items, key=lambda item: item.row.id)
         ]

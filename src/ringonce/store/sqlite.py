@@ -310,6 +310,7 @@ class SqliteBackend:
             sa.URL.create("sqlite", database=options.path or ":memory:"),
             module=module,
             poolclass=sa.pool.StaticPool,
+            hide_parameters=True,  # addresses are among them
             connect_args={"isolation_level": None, "timeout": BUSY_SECONDS, "check_same_thread": False},
         )
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(self._begin))

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 from ringonce.errors import StoreError
 from ringonce.model.policy import DAY
 from ringonce.ports import Settled
-from ringonce.store.addresses import Addresses
+from ringonce.store.addresses import Addresses, same
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.claims import Claims
 from ringonce.store.duties import Duties
+from ringonce.store.erasure import Erasure
 from ringonce.store.intake import Intake
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
@@ -67,6 +68,7 @@ class SqlStore:
         outbox_kinds: frozenset[str] = frozenset(),
         *,
         create: bool = False,
+        identify: Callable[[str, str], str] = same,
     ) -> None:
         """Build all statements once; nothing is opened yet."""
         dialect = backend.dialect
@@ -75,11 +77,12 @@ class SqlStore:
         self._run = backend.run
         self._clock = backend.clock
         self._duties = Duties(dialect)
-        self._addresses = Addresses(dialect)
+        self._addresses = Addresses(dialect, identify)
         self._claims = Claims(dialect)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
-        self._people = People(dialect, self._settler)
+        self._people = People(dialect)
+        self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
@@ -180,12 +183,12 @@ class SqlStore:
     ) -> int:
         """Forget a person: first what leads to new work, then the notifications in batches."""
         at = self._clock(now)
-        names = await self._run(lambda c: self._people.leave(c, tenant, recipient))
+        names = await self._run(lambda c: self._erasure.leave(c, tenant, recipient))
         count = 0
-        while ids := await self._run(lambda c: self._people.of(c, tenant, names), write=False):
-            await self._run(lambda c: self._people.erase(c, names, ids, by, decide, at))
+        while ids := await self._run(lambda c: self._erasure.of(c, tenant, names), write=False):
+            await self._run(lambda c: self._erasure.erase(c, names, ids, by, decide, at))
             count += len(ids)
-        await self._run(lambda c: self._people.forget(c, tenant, names))
+        await self._run(lambda c: self._erasure.forget(c, tenant, names))
         return count
 
     async def copies(
@@ -298,37 +301,34 @@ class SqlStore:
 
         try:
             return await self._run(lambda c: work(c, changes))
-        except StoreError:
-            raise
         except Exception as error:
             groups: dict[UUID, list[Change]] = {}
             for change in changes:
                 groups.setdefault(change.id, []).append(change)
-            if len(groups) == 1 and not isinstance(error, DataRefusedError):
+            if not _one_rows_fault(error) or (len(groups) == 1 and not isinstance(error, DataRefusedError)):
                 raise
-            log.warning("a batch of %d changes is settled row by row: %s", len(changes), type(error).__name__)
-            found: dict[UUID, list[Settled]] = {}
-            for id_, group in groups.items():
-                found[id_] = await self._alone(work, group)
-            return [found[change.id].pop(0) for change in changes]
+        log.warning("a batch of %d changes is settled row by row", len(changes))
+        found = {id_: await self._alone(work, group) for id_, group in groups.items()}
+        return [found[change.id].pop(0) for change in changes]
 
     async def _alone(
         self, work: Callable[[sa.Connection, Sequence[Change]], list[Settled]], group: Sequence[Change]
     ) -> list[Settled]:
         """One notification's changes by themselves; if they are refused again, without the raw answers."""
+        id_ = group[0].id
         try:
             return await self._run(lambda c: work(c, group))
         except DataRefusedError:
             bare = [_bare(change) for change in group]
-        except StoreError:
-            raise
-        except Exception:
-            log.exception("notification %s can not be settled", group[0].id)
+        except Exception as error:
+            if not _one_rows_fault(error):
+                raise
+            log.exception("notification %s can not be settled", id_)
             return [Settled(change, None, None) for change in group]
         try:
             return await self._run(lambda c: work(c, bare))
-        except DataRefusedError:
-            log.exception("notification %s can not be stored", group[0].id)
+        except DataRefusedError as error:
+            log.error("notification %s can not be stored: %s", id_, error)  # noqa: TRY400 - a trace quotes values
             return [Settled(change, None, None) for change in group]
 
     async def _each(self, work: Callable[..., list[Settled]], ids: Sequence[UUID]) -> list[Settled]:
@@ -337,18 +337,16 @@ class SqlStore:
             return []
         try:
             return await self._run(lambda c: work(c, ids))
-        except StoreError:
-            raise
-        except Exception:
-            if len(ids) == 1:
+        except Exception as error:
+            if len(ids) == 1 or not _one_rows_fault(error):
                 raise
         result: list[Settled] = []
         for id_ in ids:
             try:
                 result.extend(await self._run(partial(work, ids=[id_])))
-            except StoreError:
-                raise
-            except Exception:
+            except Exception as error:
+                if not _one_rows_fault(error):
+                    raise
                 log.exception("notification %s can not be moved on", id_)
         return result
 
@@ -464,6 +462,11 @@ class SqlStore:
     ) -> list[tuple[int, OutboxRow]]:
         """Rows of the outbox in order of insertion."""
         return await self._run(lambda c: self._reading.outbox(c, kind, after, limit), write=False)
+
+
+def _one_rows_fault(error: Exception) -> bool:
+    """Refused values and bugs in a decision concern one row; a database that is away concerns all."""
+    return isinstance(error, DataRefusedError) or not isinstance(error, StoreError)
 
 
 def _bare(change: Change) -> Change:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from ringonce.core.journal import client_reference
 from ringonce.model.transition import Cancel, Expire, LeaseLost, Resolve, Verdict
 from ringonce.ports import AttemptRow, Change, Settled
-from ringonce.store.schema import FREE, HOLD, LEASED, cancellations, dispatch, events, notifications
+from ringonce.store.schema import FREE, HOLD, LEASED, Words, cancellations, dispatch, events, notifications
 from ringonce.store.values import digest
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Sweeps:
         self._held = sa.select(d.id).where(FREE, HOLD, d.due_at <= now).order_by(d.due_at).limit(limit)
         # One lane at a time: over a join with all of them the planner hopes to find old rows soon, and reads
         # the whole table (2,011 pages, where the ordered index needs 3).
-        lane, age = sa.bindparam("b_lane", type_=sa.Text), sa.bindparam("b_age", type_=sa.BigInteger)
+        lane, age = sa.bindparam("b_lane", type_=Words), sa.bindparam("b_age", type_=sa.BigInteger)
         self._old = (
             sa.select(d.id)
             .where(d.lane == lane, FREE, d.created_at <= now - age)
@@ -56,9 +56,9 @@ class Sweeps:
         key = sa.bindparam("b_key", type_=cancellations.c.key.type)
         new = insert(cancellations).values(
             key=key,
-            tenant=sa.bindparam("b_tenant", type_=sa.Text),
-            subject=sa.bindparam("b_subject", type_=sa.Text),
-            by=sa.bindparam("b_by", type_=sa.Text),
+            tenant=sa.bindparam("b_tenant", type_=Words),
+            subject=sa.bindparam("b_subject", type_=Words),
+            by=sa.bindparam("b_by", type_=Words),
             at=now,
         )
         self._bury = new.on_conflict_do_update(
