@@ -168,13 +168,14 @@ class Scenario:
         return head + "".join(self._channel(way, values) for way in self.ways)
 
     def _channel(self, way: Way, values: dict[str, str]) -> str:
-        head = f"\n[channels.{way.channel}]\n{way.provider}"
+        # Even where nothing is called: a worker prolongs all that it holds by the longest lease of its channels.
+        head = f'\n[channels.{way.channel}]\n{way.provider}lease = "{values["lease"]}"\n'
         if way.server is None:
             return head
         return (
             head.replace("{port}", str(way.server.port))
             + f'in_doubt = "{way.in_doubt}"\nconcurrency = {CONCURRENCY}\n'
-            + f'timeout = "{values["timeout"]}"\nlease = "{values["lease"]}"\n'
+            + f'timeout = "{values["timeout"]}"\n'
             + 'backoff = { kind = "exponential", base = "200ms", factor = 2, cap = "1s", jitter = "100ms" }\n'
             + "budgets = { transient = 5, rate_limited = 5, unknown = 3 }\n"
             + f'floors = {{ greylist = "{values["floor of greylisting"]}", rate_limited = "0s" }}\n'
