@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -24,8 +25,18 @@ COLUMNS = (
 
 
 def address_key(tenant: str, channel: str, value: str) -> bytes:
-    """What makes an address one."""
-    return digest(tenant, channel, value)
+    """What makes an address one: the whole value, or the endpoint of one that has keys.
+
+    A browser may renew the keys of its subscription and keep the endpoint (W3C Push API, section 3.3), which the
+    push service goes by: the new keys replace the old ones, instead of a second address that nobody can read.
+    """
+    endpoint = None
+    if value.startswith("{"):
+        try:
+            endpoint = json.loads(value).get("endpoint")
+        except (ValueError, RecursionError):
+            endpoint = None
+    return digest(tenant, channel, endpoint if isinstance(endpoint, str) else value)
 
 
 class Addresses:
@@ -51,6 +62,7 @@ class Addresses:
         self._register = new.on_conflict_do_update(
             index_elements=["key"],
             set_={
+                "value": new.excluded.value,
                 "recipient": new.excluded.recipient,
                 "registered_at": new.excluded.registered_at,
                 "invalidated_at": None,
@@ -63,8 +75,13 @@ class Addresses:
         self._name = named.on_conflict_do_update(
             index_elements=["key"],
             set_={
+                "value": named.excluded.value,
                 "registered_at": sa.case(
-                    (_a.invalidated_at.is_(None), _a.registered_at), else_=named.excluded.registered_at
+                    (
+                        sa.and_(_a.invalidated_at.is_(None), _a.value == named.excluded.value),
+                        _a.registered_at,
+                    ),
+                    else_=named.excluded.registered_at,
                 ),
                 "invalidated_at": None,
                 "reason": None,

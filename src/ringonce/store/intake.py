@@ -13,6 +13,7 @@ from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY, MINUTE
 from ringonce.model.transition import Cancel
 from ringonce.ports import Accepted, Brief, Change, RecipientFacts
+from ringonce.store.addresses import address_key
 from ringonce.store.rows import STATE, Dispatch, state_values
 from ringonce.store.schema import (
     cancellations,
@@ -356,7 +357,7 @@ class Intake:
         self._addresses.register_many(connection, inline, time)
         named_addresses = self._addresses.name_many(connection, direct, time)
         live = self._addresses.live(connection, [(row[1], row[2]) for row in people.values()])
-        by_value = {(a.tenant, a.channel, a.value): a for a, _ in named_addresses}
+        by_key = {address_key(a.tenant, a.channel, a.value): a for a, _ in named_addresses}
         generations = {a.id: generation for a, generation in named_addresses}
         generations |= {a.id: generation for owned in live.values() for a, generation in owned}
         facts: dict[int, list[RecipientFacts]] = {}
@@ -365,7 +366,7 @@ class Intake:
             for name, same in named.items():
                 target = same[0]
                 if target.recipient is None:
-                    one = by_value[tenant, target.channel, target.value]
+                    one = by_key[address_key(tenant, target.channel, target.value)]
                     known = RecipientFacts(name, None, None, (one,), direct=True)
                 else:
                     owned: tuple[Address, ...] = tuple(a for a, _ in live.get((tenant, name), ()))
