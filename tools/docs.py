@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ringonce.core import diagram
-from tools import examples, providers_page, reference
+from tools import examples, providers_page, reference, signals
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
@@ -55,6 +55,8 @@ GENERATORS: list[Generator] = [
     Generator("command-line", "docs/reference/command-line.md", reference.command_line),
     Generator("configuration", "docs/reference/configuration.md", reference.configuration),
     Generator("http", "docs/reference/http.md", reference.http),
+    Generator("events", "docs/reference/events.md", signals.events),
+    Generator("metrics", "docs/reference/metrics.md", signals.metrics),
     Generator("errors", "docs/reference/errors.md", reference.error_codes),
     Generator("providers", "docs/reference/providers.md", providers_page.page),
     Generator("transitions", "docs/reference/transitions.md", diagram.page),

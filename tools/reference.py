@@ -66,6 +66,8 @@ def configuration() -> str:
     parts = []
     for name, (made, rows) in keys.SECTIONS.items():
         parts.append(f"## `[{name}]`\n\n{made.__doc__}\n\n{_keys(made(), rows)}")
+    for name, (made, rows) in keys.NAMED_SECTIONS.items():
+        parts.append(f"## `[{name}.NAME]`\n\n{made.__doc__}\n\n{_keys(made(), rows)}")
     channel, policy = Channel("", ""), Policy()
     merged = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}
     merged |= {

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import ChainMap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ringonce.clock import SystemClock, SystemEntropy
 from ringonce.config import change
 from ringonce.core.explain import explain
-from ringonce.engine.channels import Channels, Entry
+from ringonce.engine.asking import Asker
+from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
+from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
 from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
@@ -23,7 +26,7 @@ from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundErro
 from ringonce.model.notification import Content
 from ringonce.model.transition import Verdict
 from ringonce.parts import awaitable, configuration, entries, network, store_options, templates
-from ringonce.ports import Invalidation, Query
+from ringonce.ports import Query
 from ringonce.store import enqueue_on, enqueue_on_async, make_store, migrate
 from ringonce.telemetry import Telemetry
 from ringonce.wire import Network
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from uuid import UUID
 
-    from ringonce.model.notification import Address
     from ringonce.model.policy import Channel
     from ringonce.parts import Source
     from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
@@ -44,7 +46,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce:
+class Ringonce(People):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -80,7 +82,9 @@ class Ringonce:
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
         self._wire = wire
-        self.store: Store = make_store(self.config.store.url, store_options(self.config), decode_event)
+        self.store: Store = make_store(
+            self.config.store.url, store_options(self.config), decode_event, self._identity
+        )
         self.engine = Engine(
             store=self.store,
             wire=self._fresh_wire(),
@@ -234,33 +238,6 @@ class Ringonce:
             raise InputError(f"must be one of {', '.join(Verdict)}", field="verdict") from None
         return await self.engine.resolve(id_, decided, by=by, tenant=tenant)
 
-    # --- addresses ---
-
-    async def register(self, recipient: str, channel: str, address: object, *, tenant: str = "") -> Address:
-        """Register where a recipient is reached. Raises InputError for a wrong address or channel."""
-        return await self.engine.register(recipient, channel, address, tenant=tenant)
-
-    async def addresses(
-        self, recipient: str, channel: str | None = None, *, tenant: str = "", invalidated: bool = False
-    ) -> list[Address]:
-        """The addresses of a recipient; with ``invalidated`` the dropped ones too."""
-        return await self.store.addresses(tenant, recipient, channel, all_=invalidated)
-
-    async def invalidate(
-        self, recipient: str, channel: str, address: object, *, tenant: str = "", reason: str = "by a person"
-    ) -> int:
-        """Drop an address (the number of addresses that were dropped). Raises InputError, NotFoundError."""
-        entry = self._entry(channel)
-        value = entry.provider.address(address)
-        found = [
-            item for item in await self.store.addresses(tenant, recipient, channel) if item.value == value
-        ]
-        if not found:
-            raise NotFoundError(f"{recipient} has no such address on {channel}", field="address")
-        return await self.store.invalidate(
-            [Invalidation(item.id, item.value, reason) for item in found], tenant=tenant
-        )
-
     # --- reading ---
 
     async def get(self, id_: UUID, *, tenant: str | None = None) -> Life:
@@ -360,6 +337,14 @@ class Ringonce:
 
     # --- working ---
 
+    def subscribe(self, listener: Callable[[OutboxRow], object]) -> None:
+        """Call ``listener`` with each event of ours that is committed in this process, e.g. for badges.
+
+        ``kind`` is ``notification.status_changed`` (every failure, intermediate ones too, and every success) or
+        ``notification.dispatched``, whether it is published or not. It is called in the event loop: be quick.
+        """
+        self.telemetry.subscribe(listener)
+
     def guard(self, kind: str) -> Callable[[G], G]:
         """Decorate the subject guard of ``kind``, the part of ``subject`` before the colon.
 
@@ -384,18 +369,23 @@ class Ringonce:
             if duty not in DUTIES:
                 raise InputError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
         # A wire that was closed stays closed, so each worker has its own.
-        engine = replace(self.engine, wire=self._fresh_wire())
-        return await Worker(engine, only).run(stop or asyncio.Event(), drain=drain)
+        where = {name: (g.url, g.timeout / MICROSECONDS) for name, g in self.config.guards.items()}
+        asker = Asker(Network(network(self.config)), where)
+        guards = ChainMap(self._guards, asker.guards())
+        engine = replace(self.engine, wire=self._fresh_wire(), guards=guards)
+        await asker.start()
+        try:
+            return await Worker(engine, only).run(stop or asyncio.Event(), drain=drain)
+        finally:
+            await asker.close()
 
     def _fresh_wire(self) -> Wire:
         return self._wire or Network(network(self.config))
 
-    def _entry(self, channel: str) -> Entry:
+    def _identity(self, channel: str, value: str) -> str:
+        """What makes an address one; of a channel that is gone nobody knows more than the value."""
         entry = self.engine.channels.get(channel)
-        if entry is None:
-            known = ", ".join(self.engine.channels.all()) or "none"
-            raise NotFoundError(f"no channel {channel!r}", field="channel", mend=f"configured: {known}")
-        return entry
+        return value if entry is None else entry.provider.identity(value)
 
     def _override(self, channel: Channel, changes: Mapping[str, object]) -> Channel:
         """Changes from the store; one that the file contradicts by now is told of and left out."""

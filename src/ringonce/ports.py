@@ -15,6 +15,7 @@ from ringonce.model.records import (
     Brief,
     Change,
     Claimed,
+    Copy,
     Due,
     Invalidation,
     LanePause,
@@ -26,6 +27,7 @@ from ringonce.model.records import (
     NewEvent,
     NewNotification,
     OutboxRow,
+    Person,
     Plan,
     Query,
     RecipientFacts,
@@ -67,6 +69,7 @@ __all__ = [
     "Change",
     "Claimed",
     "Clock",
+    "Copy",
     "Due",
     "Entropy",
     "Invalidation",
@@ -79,6 +82,7 @@ __all__ = [
     "NewEvent",
     "NewNotification",
     "OutboxRow",
+    "Person",
     "Plan",
     "Query",
     "RecipientFacts",
@@ -152,7 +156,7 @@ class Wire(Protocol):
 
 
 class Telemetry(Protocol):
-    """Counters, gauges and alerts."""
+    """Counters, gauges, alerts, and events of ours in process."""
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         """Add to a counter."""
@@ -164,6 +168,10 @@ class Telemetry(Protocol):
 
     def alert(self, kind: str, text: str, /, **labels: str) -> None:
         """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+        ...
+
+    def tell(self, event: OutboxRow, /) -> None:
+        """Tell the program about an event of ours that is committed, whether it is published or not."""
         ...
 
 
@@ -226,6 +234,57 @@ class Store(Protocol):
         self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None
     ) -> int:
         """Drop addresses that were registered before the proof; how many were dropped."""
+        ...
+
+    # recipients
+    async def person(self, tenant: str, recipient: str) -> Person | None:
+        """The record of a recipient; None: there is none."""
+        ...
+
+    async def put_person(
+        self, tenant: str, recipient: str, changes: Mapping[str, str | None], *, now: int | None = None
+    ) -> Person:
+        """Make or change the record: ``locale`` and ``timezone``, where named."""
+        ...
+
+    async def erase(
+        self, tenant: str, recipient: str, decide: Decide, *, by: str = "", now: int | None = None
+    ) -> int:
+        """Forget a person: record, addresses, inbox, and what their notifications say; how many those were."""
+        ...
+
+    # in-app copies
+    async def copies(
+        self,
+        tenant: str,
+        recipient: str,
+        *,
+        before: int | None = None,
+        after: int | None = None,
+        unread: bool = False,
+        limit: int = 50,
+    ) -> list[Copy]:
+        """Copies before a number, newest first; or after one, oldest first: after the last, none is missed."""
+        ...
+
+    async def unread(self, tenant: str, recipient: str) -> int:
+        """How many copies are unread."""
+        ...
+
+    async def heads(self, owners: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The number of the latest copy of each (tenant, recipient); 0: there was none."""
+        ...
+
+    async def unread_ids(
+        self,
+        tenant: str,
+        recipient: str,
+        *,
+        ids: Sequence[UUID] | None = None,
+        up_to: UUID | int | None = None,
+        limit: int = 500,
+    ) -> list[UUID]:
+        """Unread copies: the named ones, those up to a copy or a time (both included), or all."""
         ...
 
     # dispatch

@@ -125,6 +125,8 @@ class Provider:
     """What the receiver makes of a second send under the same client reference."""
     unknown_budget: ClassVar[int | None] = None
     push: ClassVar[bool] = False
+    stored: ClassVar[bool] = False
+    """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""
     transport: ClassVar[str] = "http"
     """What its answers are: ``http``, ``smtp`` or ``script``."""
     rules: ClassVar[tuple[Rule, ...]] = ()
@@ -144,6 +146,13 @@ class Provider:
         if not isinstance(value, str) or not value.strip():
             raise InputError("an address is a non-empty text", field="address")
         return value.strip()
+
+    def identity(self, value: str) -> str:
+        """What makes a canonical address the same one: registered again with another value, it is replaced.
+
+        E.g. the endpoint of a subscription, whose keys may change.
+        """
+        return value
 
     def check(self, content: Content) -> None:
         """Refuse at acceptance what this provider can not carry. Raises InputError naming the field.

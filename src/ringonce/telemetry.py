@@ -17,19 +17,43 @@ from ringonce.core.redact import redact
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ringonce.ports import OutboxRow
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HELP = {
+    "ringonce_events_total": "Events that came in: new, duplicate, or in conflict with the first of their id.",
+    "ringonce_status_changes_total": "Changes of a notification, by the status that it has now.",
     "ringonce_retry_sent_total": "Retries that the provider accepted.",
     "ringonce_failed_backlog": "Failed notifications that wait for their next attempt.",
-    "ringonce_channel_disabled_total": "Notifications that met a channel which does not send.",
+    "ringonce_channel_disabled_total": "Notifications that met a channel which does not send, at each look.",
+    "ringonce_late_answers_total": "Answers that came after the lease was lost.",
+    "ringonce_oldest_pending_seconds": "How long the oldest notification that is due has waited.",
     "ringonce_alerts_total": "Alerts for a person.",
 }
+"""Every metric; the reference page is made from it."""
+
+ALERTS = {
+    "auth": "A provider refuses the credential. What it concerns is paused and waits.",
+    "bad_override": "A setting that was changed at run time contradicts the file and is ignored.",
+    "bug": "Something that must not happen; the log has the trace.",
+    "credential_failing": "No credential could be fetched for five minutes; the channel waits.",
+    "exhausted": "A notification used all its attempts: a terminal failure.",
+    "guard_failing": "A subject guard has failed for five minutes; its notifications wait.",
+    "lane_paused": "Many failures in a row: the channel is paused for a moment.",
+    "mass_invalidation": "Too many answers would drop an address: dropping is stopped. Mostly a wrong key.",
+    "store_unavailable": "The database can not be reached or written. Results wait; nothing is sent again for it.",
+    "template": "The file of a template was changed and can not be used; the text names file and line.",
+    "worker_crash": "A worker died in the middle of a call, and no attempt is left.",
+}
+"""Every kind of alert; the reference page is made from it."""
+
 MOST_SERIES = 1_000
 """Series per name; more (a label that grows with the users) are summed up in one without labels."""
 
 ALERT_EVERY = 60.0
 """Seconds within which alerts of one kind, channel and code become one line."""
 
+log = logging.getLogger("ringonce")
 _logger = logging.getLogger("ringonce.alerts")
 
 Series = tuple[tuple[str, str], ...]
@@ -53,6 +77,7 @@ class Telemetry:
         self._counters: dict[str, dict[Series, int]] = {}
         self._gauges: dict[str, dict[Series, float]] = {}
         self._groups: dict[tuple[str, str, str], _Group] = {}
+        self._listeners: list[Callable[[OutboxRow], object]] = []
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         """Add to a counter."""
@@ -85,6 +110,18 @@ class Telemetry:
             count = 1 + (group.unsaid if group is not None else 0)
             self._groups[kind, channel, code] = _Group(text, labels, now)
         _say(kind, text, labels, count)
+
+    def subscribe(self, listener: Callable[[OutboxRow], object]) -> None:
+        """Call ``listener`` with every event of ours from now on."""
+        self._listeners.append(listener)
+
+    def tell(self, event: OutboxRow, /) -> None:
+        """Hand an event of ours to the program's listeners. One that fails is logged and hurts nobody else."""
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed on %s", event.kind)
 
     def flush(self) -> None:
         """Say what was grouped and not said yet; for the end of the process."""

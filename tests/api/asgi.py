@@ -1,5 +1,6 @@
 """A caller that speaks ASGI to the application in this process: no port, no thread."""
 
+import asyncio
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -67,9 +68,15 @@ class Caller:
         }
         start: dict[str, Any] = {}
         received = bytearray()
+        ended = False
 
         async def receive() -> dict[str, Any]:
+            nonlocal ended
+            if ended:
+                # As long as the caller listens there is nothing more to receive.
+                await asyncio.Event().wait()
             piece = next(pieces, None)
+            ended = piece is None
             if piece is not None:
                 self.pieces_read += 1
             return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}

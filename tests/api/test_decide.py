@@ -2,6 +2,7 @@
 
 from uuid import uuid4
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ringonce.app import Ringonce
@@ -49,11 +50,11 @@ async def test_timeline_in_words(api: Caller, ringonce: Ringonce) -> None:
 
 
 async def test_unknown_and_malformed_ids(api: Caller) -> None:
-    """An id that nobody has is 404, one that is none is 422 naming the field; both are problem documents."""
+    """An id that nobody has is 404, and so is what is no id; both are problem documents."""
     unknown = await api.get(f"/v1/notifications/{uuid4()}")
     malformed = await api.get("/v1/notifications/abc")
     assert (unknown.status, unknown.json["code"]) == (404, "not_found")
-    assert (malformed.status, malformed.json["field"]) == (422, "id_")
+    assert (malformed.status, malformed.json["code"]) == (404, "not_found")
     assert (await api.get("/v1/nothing")).json["code"] == "not_found"
 
 
@@ -196,3 +197,37 @@ async def test_unknown_methods_are_problem_documents(api: Caller) -> None:
     """Also what the framework refuses is a problem document with a code."""
     answer = await api.call("DELETE", "/v1/notifications")
     assert (answer.status, answer.json["code"]) == (405, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("target", "body"),
+    [
+        ("/v1/notifications?since=0.5", None),
+        ("/v1/notifications?until=2026-12-01T09:00:00", None),
+        ("/v1/notifications?tenant=a&tenant=b", None),
+        ("/v1/failures/retry", {"channel": "ok", "dry_run": 0}),
+        ("/v1/failures/retry", {"channel": "ok", "limit": True}),
+        ("/v1/failures/retry", {}),
+    ],
+)
+async def test_what_could_be_read_in_two_ways_is_refused(
+    api: Caller, target: str, body: dict[str, object] | None
+) -> None:
+    """Times without offset, switches that are numbers, and parameters given twice are 422."""
+    answer = await (api.get(target) if body is None else api.post(target, body))
+    assert answer.status == 422
+
+
+async def test_failures_are_retried_after_a_look(api: Caller, ringonce: Ringonce) -> None:
+    """A dry run, the default, changes nothing; the run sends them again; one that may have arrived is refused."""
+    dead = await accepted(api, "dead")
+    await ringonce.run_worker(drain=True)
+    assert [one["id"] for one in (await api.get("/v1/failures?channel=dead")).json["notifications"]] == [dead]
+    look = (await api.post("/v1/failures/retry", {"channel": "dead"})).json
+    assert (look["dry_run"], look["more"], [one["id"] for one in look["results"]]) == (True, False, [dead])
+    assert (await api.get(f"/v1/notifications/{dead}")).json["status"] == "failed"
+    run = (await api.post("/v1/failures/retry", {"ids": [dead], "dry_run": False})).json
+    assert (run["refused"], run["results"][0]["result"]) == (0, "will be sent again")
+    assert (await api.get(f"/v1/notifications/{dead}")).json["status"] == "pending"
+    again = (await api.post("/v1/failures/retry", {"ids": [dead], "dry_run": False})).json
+    assert (again["refused"], again["results"][0]["code"]) == (1, "conflict")

@@ -133,7 +133,7 @@ def test_addresses(ring: Ring) -> None:
     assert [item["address"] for item in ring("recipients", "address", "list", "ada", "--json").json] == [
         "ada-1"
     ]
-    assert ring("recipients", "address", "invalidate", "ada", "ok", "ada-1", "--reason", "left").code == 0
+    assert ring("recipients", "address", "remove", "ada", "ok", "ada-1", "--reason", "left").code == 0
     assert ring("recipients", "address", "list", "ada", "--json").json == []
     (dropped,) = ring("recipients", "address", "list", "ada", "--all", "--json").json
     assert dropped["reason"] == "left"

@@ -73,7 +73,7 @@ def test_an_unknown_provider_suggests_the_nearest(ring: Ring, folder: Path) -> N
         ("channels", "enable", "nope"),
         ("policy", "show", "nope"),
         ("classify", "nope", "--status", "200"),
-        ("recipients", "address", "invalidate", "ada", "ok", "x"),
+        ("recipients", "address", "remove", "ada", "ok", "x"),
     ],
 )
 def test_what_is_not_there_is_3(ring: Ring, arguments: tuple[str, ...]) -> None:

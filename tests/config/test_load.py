@@ -203,3 +203,42 @@ def test_templates_section(tmp_path: Path) -> None:
     )
     for text in ('locale = "../x"', "locale = 5", 'timezone = "Europe/Berlni"', "timezone = 5"):
         assert "templates." in refusal(tmp_path, f"[templates]\n{text}\n")
+
+
+def test_guards_and_tenant_keys() -> None:
+    """Guards have a URL each; a tenant's key has key and tenant, and no two are the same; none is ever shown."""
+    config = from_mapping(
+        {
+            "guards": {"order": {"url": "https://app.example.com/wanted?token=s3cret", "timeout": "1s"}},
+            "api": {"keys": {"a": {"key": "s3cret-a", "tenant": "acme"}}},
+        }
+    )
+    assert (config.guards["order"].timeout, config.api.keys[0].tenant, config.api.locked) == (
+        1_000_000,
+        "acme",
+        True,
+    )
+    assert "s3cret" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        ({"guards": {"order": {}}}, "guards.order.url"),
+        ({"guards": {"order": {"url": "ftp://x"}}}, "guards.order.url"),
+        ({"guards": {"order": {"url": "https://[x"}}}, "guards.order.url"),
+        ({"guards": {"order": {"url": "https://x", "method": "GET"}}}, "guards.order.method"),
+        ({"api": {"keys": "x"}}, "api.keys"),
+        ({"api": {"keys": {"a": {"key": "k"}}}}, "api.keys"),
+        ({"api": {"keys": {"a": {"key": "", "tenant": "t"}}}}, "api.keys"),
+        (
+            {"api": {"keys": {"a": {"key": "k", "tenant": "t"}, "b": {"key": "k", "tenant": "u"}}}},
+            "api.keys",
+        ),
+    ],
+)
+def test_wrong_guards_and_keys(raw: dict[str, object], field: str) -> None:
+    """What is wrong with a guard or a key is named."""
+    with pytest.raises(ConfigError) as error:
+        from_mapping(raw)
+    assert error.value.field == field

@@ -77,6 +77,20 @@ def test_enqueued_without_a_text_fails_for_good() -> None:
     ]
 
 
+def test_enqueued_and_stored_is_sent() -> None:
+    """What only has to be stored is sent at once, without a call, and says so; before it is due it waits."""
+    made = step(State(Status.PENDING), Enqueued(NOW, stored=True), NOW, 0.0, PLAIN)
+    assert made.state == State(Status.SENT, 1)
+    assert [effect.kind for effect in made.effects if isinstance(effect, Emit)] == [
+        "notification.status_changed",
+        "notification.dispatched",
+    ]
+    later = step(State(Status.PENDING), Enqueued(NOW + 1, stored=True), NOW, 0.0, PLAIN)
+    assert later.effects == (Send(NOW + 1, armed=True),)
+    for ended in (Enqueued(NOW, cancelled=True, stored=True), Enqueued(NOW, expires_at=NOW, stored=True)):
+        assert take(State(Status.PENDING), ended).state.status in {Status.CANCELLED, Status.EXPIRED}
+
+
 def test_enqueued_once() -> None:
     """A notification that exists is never enqueued again."""
     with pytest.raises(IllegalTransition):

@@ -93,3 +93,25 @@ def test_texts_are_shared() -> None:
     for event in (EVENT, replace(EVENT, template="shipped")):
         keys = [p.content_key for p in outline(event, [ru, none], CHANNELS, NOW).planned]
         assert keys == ["email", "email"]
+
+
+def kept(event: Event, one: RecipientFacts, channels: dict[str, Channel] = CHANNELS) -> Outline:
+    """The outline where ``push`` and ``hook`` only store."""
+    return outline(event, [one], channels, NOW, stored={"push", "hook"})
+
+
+def test_a_stored_copy_needs_no_address() -> None:
+    """Where copies are only stored everybody gets one, unless the channel is off and nobody named it."""
+    made = kept(EVENT, person(address(1, "email")))
+    assert found(made) == [("push", None, None), ("email", 1, None)]
+    assert [p.enqueued.stored for p in made.planned] == [True, False]
+    (off,) = kept(replace(EVENT, channels=("hook",)), person()).planned
+    assert (off.enqueued.suppressed_by, off.enqueued.stored) == (None, False)
+
+
+def test_a_stored_copy_that_to_names_is_its_owners() -> None:
+    """By ``to`` the value is the recipient; the time to appear and the end travel with it."""
+    one = RecipientFacts("push:ada", None, None, (replace(address(7, "push"), value="ada"),), direct=True)
+    (made,) = kept(replace(EVENT, send_at=NOW + 5, expires_at=NOW + 9), one).planned
+    assert (made.recipient, made.address) == ("ada", None)
+    assert made.enqueued == Enqueued(NOW + 5, None, NOW + 9, stored=True)

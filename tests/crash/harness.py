@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -22,15 +23,19 @@ from typing import Any, TypeAlias
 
 from ringonce.app import Ringonce
 from ringonce.model.records import Life
+from ringonce.vendors.fcm import FcmApi
 from ringonce.vendors.ledger import Ledger
 from ringonce.vendors.script import Plan, plan
 from ringonce.vendors.smtp import MailServer
 from ringonce.vendors.telegram import TelegramApi
 from ringonce.vendors.webhook import WebhookReceiver
+from ringonce.vendors.webpush import PushService
 
-Vendor: TypeAlias = TelegramApi | WebhookReceiver | MailServer
+Vendor: TypeAlias = TelegramApi | WebhookReceiver | MailServer | FcmApi | PushService
 
 PATIENCE = 60.0
+VAPID = "A" * 42 + "E"
+"""The private key 1: 32 bytes in base64url."""
 SECRET = "whsec_" + "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
 CONCURRENCY = 4
 
@@ -132,21 +137,38 @@ class Way:
         return {
             "telegram": f'provider = "telegram"\ntoken = "1:x"\nbase_url = "http://127.0.0.1:{port}"',
             "webhook": f'provider = "webhook"\nsecret = "{SECRET}"',
+            "fcm": f'provider = "fcm"\nbase_url = "http://127.0.0.1:{port}"\ncredentials = \'{self._account}\'',
+            "webpush": f'provider = "webpush"\nvapid_private_key = "{VAPID}"\nsubject = "mailto:ops@example.org"',
             "smtp": f'provider = "smtp"\nurl = "smtp://127.0.0.1:{port}?tls=none"\nfrom = "ringonce@example.org"',
         }[self.provider]
 
-    def address(self, number: int) -> str:
+    @property
+    def _account(self) -> str:
+        return json.dumps(self.vendor.credentials) if isinstance(self.vendor, FcmApi) else ""
+
+    def address(self, number: int) -> Any:
         """Where number n goes: one address each."""
+        if isinstance(self.vendor, PushService):
+            subscription = self.vendor.subscribe()
+            # What comes is known by the last part of its path.
+            old = subscription["endpoint"].removeprefix(self.vendor.url)
+            self.vendor.browsers[f"/push/n{number}"] = self.vendor.browsers.pop(old)
+            subscription["endpoint"] = f"{self.vendor.url}/push/n{number}"
+            return subscription
         if self.provider == "telegram":
             return str(1000 + number)
         if self.provider == "smtp":
             return f"n{number}@example.com"
+        if self.provider == "fcm":
+            return f"n{number}"
         return f"http://127.0.0.1:{self.vendor.port}/n{number}"
 
 
 def numbered(address: str) -> int:
     """The number that an address of the ledger stands for."""
-    return int(address) - 1000 if address.isdigit() else int(address.partition("@")[0].lstrip("/n"))
+    return (
+        int(address) - 1000 if address.isdigit() else int(re.sub(r"^/push|^/|@.*$", "", address).lstrip("/n"))
+    )
 
 
 @dataclass(slots=True)
@@ -328,6 +350,7 @@ class Verdict:
 
 
 EVERY_WAY = ("telegram-assume_sent", "webhook-resend", "smtp-resend", "telegram-hold")
+PUSH_WAYS = ("fcm-resend", "webpush-assume_sent")
 
 
 @contextmanager
@@ -361,6 +384,10 @@ def stand_in(provider: str, script: Plan, ledger: Ledger) -> Vendor:
         return TelegramApi("1:x", plan=script, ledger=ledger)
     if provider == "webhook":
         return WebhookReceiver([SECRET], plan=script, ledger=ledger)
+    if provider == "fcm":
+        return FcmApi(plan=script, ledger=ledger)
+    if provider == "webpush":
+        return PushService(plan=script, ledger=ledger)
     return MailServer(plan=script, ledger=ledger)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import Url
-from tests.crash.harness import Site, Verdict, dice, site
+from tests.crash.harness import PUSH_WAYS, Site, Verdict, dice, site
 
 # Each starts a dozen programs; on a busy machine that takes its time.
 pytestmark = pytest.mark.timeout(300)
@@ -46,6 +46,14 @@ def test_killed_a_few_times(tmp_path: Path, url: Url, store: str) -> None:
     """A worker killed at random moments loses nothing; doubts are named, repeats are doubts under `resend` only."""
     with site(tmp_path, url(store), "delay:seconds=0.02") as place:
         _run(place, seed=7, kills=3)
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_killed_while_pushing(tmp_path: Path, url: Url, store: str) -> None:
+    """The same with push: FCM, which needs a grant before its first call, under resend, Web Push under assume_sent."""
+    with site(tmp_path, url(store), "delay:seconds=0.02", ways=PUSH_WAYS) as place:
+        verdict = _run(place, seed=19, kills=3)
+        assert {life.row.state.status.value for life in verdict.lives.values()} == {"sent"}
 
 
 def test_several_workers_killed(tmp_path: Path, url: Url) -> None:

@@ -15,9 +15,21 @@ def test_exactly_so_many(notifications: int) -> None:
     assert scenario.recipients <= MOST_RECIPIENTS
 
 
-def test_a_thousand_for_two_hundred() -> None:
-    """The demo's own size."""
-    assert Scenario(1_000, 1).recipients == 200
+def test_everybody_has_everything() -> None:
+    """At the demo's own size each recipient is told on every channel."""
+    scenario = Scenario(1_000, 1)
+    assert scenario.recipients == 125
+    assert set(scenario.counts) == {way.channel for way in scenario.ways}
+    assert min(scenario.counts.values()) == scenario.recipients
+
+
+@pytest.mark.parametrize("notifications", [20, 60, 1_000])
+def test_devices_die_and_come_back(notifications: int) -> None:
+    """At every size an app and a browser are dead for good, and one of each comes back."""
+    devices = Scenario(notifications, 1).devices
+    assert {(device.channel, device.returns) for device in devices} == {
+        (channel, returns) for channel in ("push", "webpush") for returns in (True, False)
+    }
 
 
 @pytest.mark.parametrize("notifications", [20, 60, 1_000])
@@ -27,6 +39,7 @@ def test_every_server_misbehaves(notifications: int) -> None:
     planned = {
         way.channel: {rule.fault.label for rule in way.server.plan.rules if rule.numbers}
         for way in scenario.ways
+        if way.server is not None
     }
     assert planned["email"] >= {"accept_then_reset"}
     assert planned["hook"] >= {"503", "429", "accept_then_hang"}
@@ -34,7 +47,9 @@ def test_every_server_misbehaves(notifications: int) -> None:
     if notifications >= 60:
         assert planned["email"] == {"accept_then_reset", "451", "reset"}
         assert planned["hook"] >= {"accept_then_reset", "reset"}
-    assert [bool(way.refused) for way in scenario.ways] == [True, False, True]
+        assert planned["push"] >= {"503", "429", "accept_then_hang", "accept_then_reset"}
+        assert planned["webpush"] == {"500", "429", "accept_then_hang", "accept_then_reset"}
+    assert [way.channel for way in scenario.ways if way.refused] == ["email", "telegram", "push"]
 
 
 def test_the_seed_repeats_it() -> None:
@@ -45,7 +60,8 @@ def test_the_seed_repeats_it() -> None:
         return [
             scenario.kill_at,
             scenario.repeated,
-            *((way.refused, way.server.plan.rules, way.provider) for way in scenario.ways),
+            scenario.devices,
+            *((way.refused, way.server and way.server.plan.rules, way.provider) for way in scenario.ways),
         ]
 
     assert facts(one) == facts(same)

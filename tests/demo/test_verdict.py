@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ringonce.vendors.devices import Story, device_checks
 from ringonce.vendors.ledger import Entry
 from ringonce.vendors.verdict import Judgement, Promise, Told, judge
 
@@ -188,6 +189,52 @@ def test_everything_must_have_ended() -> None:
 def test_the_report_must_say_what_the_rows_say(report: dict[str, Any]) -> None:
     """A once report that differs from the notifications does not add up."""
     assert broken(verdict(**report)) == ["the once report adds up"]
+
+
+def story(**facts: Any) -> Story:
+    """A device that was called once, refused, dropped at 20, and called no more."""
+    whole: dict[str, Any] = {"refused": True, "dropped_at": 20, "begun": (10,), "requests": 1, **facts}
+    return Story("push", "customer-1", **whole)
+
+
+@pytest.mark.parametrize(
+    ("facts", "kept"),
+    [
+        ({}, True),
+        ({"begun": (10, 21), "requests": 2}, False),
+        ({"requests": 2}, False),
+        ({"dropped_at": None}, False),
+        ({"dropped_at": None, "refused": False}, True),
+        ({"back_at": 30, "told": True, "begun": (10, 31), "requests": 2}, True),
+        ({"back_at": 30, "told": True, "begun": (10, 25), "requests": 2}, False),
+        ({"back_at": 15, "told": True}, True),
+        ({"back_at": 15, "told": True, "begun": (10, 21), "requests": 2}, False),
+    ],
+)
+def test_a_dead_device_is_left_alone(facts: dict[str, Any], kept: bool) -> None:
+    """Called while it was dropped, called more often than is told of, or refused and not dropped: each is seen."""
+    left_alone, told_again = device_checks([story(**facts)])
+    assert left_alone.ok is kept
+    assert kept or left_alone.detail == "customer-1 (push)"
+    assert told_again.ok
+
+
+def test_who_comes_back_is_told() -> None:
+    """A device that registered again and was not told of the next event is seen, and breaks the verdict."""
+    checks = device_checks([story(back_at=30), story(back_at=30, told=True)])
+    assert [check.ok for check in checks] == [True, False]
+    judgement = judge(
+        report=REPORT,
+        repeats={},
+        notifications=SENT,
+        ledgers=all_arrived(),
+        promises=PROMISES,
+        accepted=8,
+        refused=3,
+        kills=1,
+        more=checks,
+    )
+    assert broken(judgement) == ["a device that registers again is told again"]
 
 
 def test_duplicates_must_have_been_refused() -> None:

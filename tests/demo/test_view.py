@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from ringonce.cli.demo import Outcome, Progress
-from ringonce.cli.demo_view import Lines, Screen, interesting, show
+from ringonce.cli.demo_view import Lines, Screen, calls, interesting, show
 from ringonce.vendors.ledger import Entry
 from ringonce.vendors.scenario import CONCURRENCY, Scenario
 from ringonce.vendors.verdict import Promise, Told, judge
@@ -22,21 +22,34 @@ TOLD = [
     Told(ID.format(4), "telegram", "4", "sent", final=True, calls=1, assumed=True, unanswered=1),
     Told(ID.format(5), "email", "5", "failed", final=True, calls=1, code="NTF_PROVIDER_INVALID_RECIPIENT"),
     Told(ID.format(6), "telegram", "6", "failed", final=True, calls=1, code="NTF_PROVIDER_BLOCKED"),
+    Told(ID.format(7), "push", "7", "failed", final=True, calls=1, code="NTF_PUSH_TOKEN_INVALID"),
+]
+UNTOLD = [
+    Told(ID.format(8), "webpush", "8", "suppressed", final=True),
+    Told(ID.format(9), "inapp", "9", "sent", final=True),
 ]
 REPORT: dict[str, Any] = {
-    "accepted": 7,
-    "sent": 5,
+    "accepted": 10,
+    "sent": 6,
     "assumed": 2,
-    "failed": {"NTF_PROVIDER_INVALID_RECIPIENT": 1, "NTF_PROVIDER_BLOCKED": 1},
+    "failed": {"NTF_PROVIDER_INVALID_RECIPIENT": 1, "NTF_PROVIDER_BLOCKED": 1, "NTF_PUSH_TOKEN_INVALID": 1},
     "duplicates_refused": 100,
-    **dict.fromkeys(("in_doubt", "pending", "suppressed", "merged", "cancelled", "expired"), 0),
+    "suppressed": 1,
+    **dict.fromkeys(("in_doubt", "pending", "merged", "cancelled", "expired"), 0),
 }
 
 
 def outcome(*, lost: bool = False) -> Outcome:
     """A run of a thousand; ``lost``: one that was answered never came."""
     scenario = Scenario(1_000, 7)
-    came = {"email": ["0", "1", "1"], "hook": ["2"], "telegram": ["3"]}
+    came = {
+        "email": ["0", "1", "1"],
+        "hook": ["2"],
+        "telegram": ["3"],
+        "push": [],
+        "webpush": [],
+        "inapp": ["9"],
+    }
     if lost:
         came["hook"] = []
     ledgers = {
@@ -46,10 +59,10 @@ def outcome(*, lost: bool = False) -> Outcome:
     judgement = judge(
         report=REPORT,
         repeats={"email": 1, "hook": 1},
-        notifications=TOLD,
+        notifications=[*TOLD, *UNTOLD],
         ledgers=ledgers,
         promises={way.channel: Promise(way.in_doubt, CONCURRENCY) for way in scenario.ways},
-        accepted=7,
+        accepted=10,
         refused=100,
         kills=1,
     )
@@ -76,6 +89,8 @@ def test_the_end_compares_and_fits() -> None:
         line for line in text.splitlines() if len(line.rstrip()) > 80 and "ringonce explain" not in line
     ] == []
     assert "Every promise was kept" in text
+    assert "suppressed: no device left" in text
+    assert "stored; streamed to its reader" in text
 
 
 def test_the_end_names_a_broken_promise() -> None:
@@ -108,7 +123,7 @@ def progress() -> Progress:
         "pending": 6,
     }
     entries = [Entry("r", "", 0, "200", accepted=True), Entry("r", "", 0, "503", accepted=False)]
-    names = ("email", "hook", "telegram")
+    names = ("email", "hook", "telegram", "push", "webpush", "inapp")
     return Progress(1_000, 400, 40, dict.fromkeys(names, row), dict.fromkeys(names, entries))
 
 
@@ -134,5 +149,17 @@ def test_plain_lines() -> None:
     plain.begin(Scenario(1_000, 7), 7, Path("ringonce.toml"))
     plain.update(progress())
     plain.update(progress())
-    assert sum("hook: 390 sent, 4 failed, 3 in doubt, 6 waiting" in line for line in lines) == 1
+    assert sum("2340 sent, 24 failed, 18 in doubt; waiting: email 6, hook 6" in line for line in lines) == 1
     assert any("seed 7" in line for line in lines)
+
+
+def test_what_to_try_while_it_stays() -> None:
+    """The running API is named with three calls that can be copied: one notification, its timeline, an inbox."""
+    lines = calls("http://127.0.0.1:8070", outcome())
+    assert any("The API runs on http://127.0.0.1:8070," in line for line in lines)
+    copied = [line.strip() for line in lines if "curl" in line]
+    assert copied == [
+        f"curl -s http://127.0.0.1:8070/v1/notifications/{ID.format(0)}",
+        f"curl -s http://127.0.0.1:8070/v1/notifications/{ID.format(0)}/timeline",
+        "curl -s http://127.0.0.1:8070/v1/inbox/customer-1",
+    ]

@@ -69,6 +69,9 @@ class KeptTelemetry:
         """Keep it."""
         self.counts.append((name, int(value), labels))
 
+    def tell(self, event: object) -> None:
+        """Keep nothing."""
+
     def alert(self, kind: str, text: str, **labels: str) -> None:
         """Keep it."""
         self.alerts.append((kind, text))

@@ -284,3 +284,13 @@ def test_the_message_is_known_by_its_place() -> None:
 def test_declarations() -> None:
     """A repeat replaces only what is not delivered yet, so a doubt counts as sent."""
     assert (WebPush.in_doubt, WebPush.push) == (InDoubt.ASSUME_SENT, True)
+
+
+def test_the_endpoint_is_the_identity() -> None:
+    """A subscription with other keys is the same address, one with another endpoint is another."""
+    provider = push()
+    first = provider.identity(provider.address(subscription()))
+    renewed = provider.identity(provider.address(subscription(auth="AAAAAAAAAAAAAAAAAAAAAA")))
+    other = provider.identity(provider.address(subscription(endpoint=ENDPOINT + "2")))
+    assert first == renewed == ENDPOINT
+    assert other != first

@@ -4,12 +4,17 @@ A page in a browser on this machine could reach a server on loopback: by a form 
 name that it makes resolve to 127.0.0.1 (DNS rebinding). So without a key the Host must be a loopback name, and a
 request that a page of another origin sends is refused (Fetch standard: such a request that is not GET or HEAD
 carries Origin).
+
+A key may belong to a tenant. Then it sees and changes nothing of others, and nothing that all share.
 """
 
 import ipaddress
 import secrets
+from collections.abc import Sequence
+from typing import Protocol
 from urllib.parse import urlsplit
 
+from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,6 +22,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ringonce.api.problems import problem
 
 OPEN = frozenset({"/healthz", "/readyz", "/openapi.json"})
+FORBIDDEN = 403
+
+
+class TenantKey(Protocol):
+    """``config.ApiKey``."""
+
+    @property
+    def key(self) -> str:
+        """What the caller presents."""
+        ...
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        ...
 
 
 def is_loopback(host: str) -> bool:
@@ -29,12 +49,36 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Access:
-    """ASGI middleware; ``key`` None: loopback only."""
+def caller(request: Request) -> str | None:
+    """The tenant that the caller's key belongs to; None: it sees all."""
+    tenant: str | None = request.scope.get("state", {}).get("tenant")
+    return tenant
 
-    def __init__(self, app: ASGIApp, key: str | None) -> None:
+
+def scope(request: Request, tenant: str | None) -> str | None:
+    """The tenant that is asked about, never another than the caller's own; None: all. Raises HTTPException 403."""
+    own = caller(request)
+    if own is None:
+        return tenant
+    if tenant not in {None, own}:
+        raise HTTPException(FORBIDDEN, "this key belongs to another tenant; leave tenant out")
+    return own
+
+
+def platform(request: Request) -> None:
+    """A dependency of routes that show or change what all tenants share. Raises HTTPException 403."""
+    if caller(request) is not None:
+        raise HTTPException(FORBIDDEN, "this key belongs to a tenant, and this is shared by all of them")
+
+
+class Access:
+    """ASGI middleware; without any key: loopback only."""
+
+    def __init__(self, app: ASGIApp, key: str | None, keys: Sequence[TenantKey] = ()) -> None:
         self._app = app
-        self._key = key.encode() if key is not None else None
+        self._keys: list[tuple[bytes, str | None]] = [(one.key.encode(), one.tenant) for one in keys]
+        if key is not None:
+            self._keys.append((key.encode(), None))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through, or answer why not."""
@@ -43,13 +87,16 @@ class Access:
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
-        if self._key is None:
+        if not self._keys:
             return self._local(headers)
         if scope["path"] in OPEN:
             return None
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        given = bearer.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        if secrets.compare_digest(given.encode(), self._key):
+        given = (bearer.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")).encode()
+        # All are compared, so that the time tells nothing.
+        matches = [tenant for key, tenant in self._keys if secrets.compare_digest(given, key)]
+        if matches:
+            scope.setdefault("state", {})["tenant"] = matches[0]
             return None
         return problem(
             401,

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
-from ringonce.ports import Accepted, Backlog, Life, Row, Settled
+from ringonce.engine.inbox import InboxPage, Stream
+from ringonce.model.notification import Address
+from ringonce.ports import Accepted, Backlog, Life, Person, Row, Settled
 
 
 class Metrics(Protocol):
@@ -36,11 +38,13 @@ class Facade(Protocol):
         """The database."""
         ...
 
-    async def notify(self, body: bytes | Mapping[str, object], /) -> Accepted:
+    async def notify(self, body: bytes | Mapping[str, object], /, *, caller: str | None = None) -> Accepted:
         """Accept one."""
         ...
 
-    async def notify_many(self, bodies: Sequence[bytes | Mapping[str, object]]) -> list[Accepted]:
+    async def notify_many(
+        self, bodies: Sequence[bytes | Mapping[str, object]], *, caller: str | None = None
+    ) -> list[Accepted]:
         """Accept all or none."""
         ...
 
@@ -96,4 +100,71 @@ class Facade(Protocol):
 
     async def change_channel(self, name: str, changes: Mapping[str, object]) -> None:
         """Change one."""
+        ...
+
+    async def recipient(self, recipient: str, *, tenant: str = "") -> Person:
+        """A recipient's record."""
+        ...
+
+    async def set_recipient(
+        self, recipient: str, changes: Mapping[str, str | None] | None = None, *, tenant: str = ""
+    ) -> Person:
+        """Make or change it."""
+        ...
+
+    async def erase(self, recipient: str, *, tenant: str = "", by: str = "") -> int:
+        """Forget a person."""
+        ...
+
+    async def register(self, recipient: str, channel: str, address: object, *, tenant: str = "") -> Address:
+        """Register an address."""
+        ...
+
+    async def addresses(
+        self, recipient: str, channel: str | None = None, *, tenant: str = "", invalidated: bool = False
+    ) -> list[Address]:
+        """Where a recipient is reached."""
+        ...
+
+    async def set_addresses(
+        self, recipient: str, addresses: Mapping[str, Sequence[object]], *, tenant: str = ""
+    ) -> list[Address]:
+        """Replace the addresses of the channels that are named."""
+        ...
+
+    async def invalidate(
+        self, recipient: str, channel: str, address: object, *, tenant: str = "", reason: str = ""
+    ) -> int:
+        """Drop an address."""
+        ...
+
+    async def inbox(
+        self,
+        recipient: str,
+        *,
+        tenant: str = "",
+        unread: bool = False,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> InboxPage:
+        """In-app copies."""
+        ...
+
+    async def unread(self, recipient: str, *, tenant: str = "") -> int:
+        """How many are unread."""
+        ...
+
+    async def mark_read(
+        self,
+        recipient: str,
+        ids: Sequence[UUID] | None = None,
+        *,
+        up_to: UUID | int | None = None,
+        tenant: str = "",
+    ) -> int:
+        """Mark them as read."""
+        ...
+
+    def stream(self, recipient: str, *, tenant: str = "", after: int | None = None) -> Stream:
+        """Copies as they come."""
         ...

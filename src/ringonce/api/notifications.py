@@ -7,9 +7,11 @@ import msgspec
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse
 
-from ringonce.api import schemas
+from ringonce.api import bodies, schemas
+from ringonce.api.access import caller, scope
 from ringonce.api.body import read
 from ringonce.api.facade import Facade
+from ringonce.api.fields import Limit, Name, Since, Tenant, Until, micros
 from ringonce.engine.contract import load
 from ringonce.engine.views import accepted_view, life_view, row_view, settled_view, timeline_view
 from ringonce.errors import InputError, PayloadTooLarge
@@ -27,7 +29,7 @@ def facade(request: Request) -> Facade:
     return behind
 
 
-@router.post("/notifications", status_code=202, response_model=schemas.Accepted, openapi_extra=schemas.ONE)
+@router.post("/notifications", status_code=202, response_model=schemas.Accepted, openapi_extra=bodies.ONE)
 async def accept(
     request: Request,
     idempotency_key: Annotated[
@@ -46,11 +48,11 @@ async def accept(
                 field="Idempotency-Key",
                 mend="send one of them, or the same",
             )
-    return JSONResponse(accepted_view(await facade(request).notify(raw)), 202)
+    return JSONResponse(accepted_view(await facade(request).notify(raw, caller=caller(request))), 202)
 
 
 @router.post(
-    "/notifications/batch", status_code=202, response_model=list[schemas.Accepted], openapi_extra=schemas.MANY
+    "/notifications/batch", status_code=202, response_model=list[schemas.Accepted], openapi_extra=bodies.MANY
 )
 async def accept_batch(request: Request) -> JSONResponse:
     """Accept many events in one transaction: all, or none and the index of the first bad one.
@@ -68,7 +70,7 @@ async def accept_batch(request: Request) -> JSONResponse:
         raise InputError("the list is empty", mend="send at least one event")
     if len(items) > MOST_IN_A_BATCH:
         raise PayloadTooLarge(f"{len(items)} events; at most {MOST_IN_A_BATCH}", mend="send several batches")
-    accepted = await facade(request).notify_many([bytes(item) for item in items])
+    accepted = await facade(request).notify_many([bytes(item) for item in items], caller=caller(request))
     return JSONResponse([accepted_view(item) for item in accepted], 202)
 
 
@@ -76,27 +78,33 @@ async def accept_batch(request: Request) -> JSONResponse:
 async def search(
     request: Request,
     *,
-    tenant: str | None = None,
+    tenant: Tenant = None,
     status: Annotated[list[Status] | None, Query()] = None,
-    channel: str | None = None,
-    recipient: str | None = None,
-    event_id: str | None = None,
-    type_: Annotated[str | None, Query(alias="type")] = None,
-    subject: str | None = None,
-    code: str | None = None,
+    channel: Name = None,
+    recipient: Name = None,
+    event_id: Name = None,
+    type_: Annotated[str | None, Query(alias="type", max_length=64)] = None,
+    subject: Name = None,
+    thread: Name = None,
+    code: Name = None,
+    since: Since = None,
+    until: Until = None,
     failures: Annotated[bool, Query(description="Only those that failed for good.")] = False,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    limit: Limit = 50,
     after: UUID | None = None,
 ) -> JSONResponse:
     """Find notifications, newest first."""
     rows = await facade(request).search(
-        tenant=tenant,
+        tenant=scope(request, tenant),
         status=tuple(item.value for item in status or ()),
         channel=channel,
         recipient=recipient,
         event_id=event_id,
         event_type=type_,
         subject=subject,
+        thread=thread,
+        since=micros(since),
+        until=micros(until),
         code=code,
         terminal_failures=failures,
         limit=limit,
@@ -106,51 +114,53 @@ async def search(
     return JSONResponse({"notifications": [row_view(row) for row in rows], "next": following})
 
 
-@router.get("/notifications/{id_}", response_model=schemas.Notification)
-async def get(request: Request, id_: UUID, tenant: str | None = None) -> JSONResponse:
+@router.get("/notifications/{id_:uuid}", response_model=schemas.Notification)
+async def get(request: Request, id_: UUID, tenant: Tenant = None) -> JSONResponse:
     """One notification with its content, attempts and timeline."""
-    return JSONResponse(life_view(await facade(request).get(id_, tenant=tenant)))
+    return JSONResponse(life_view(await facade(request).get(id_, tenant=scope(request, tenant))))
 
 
-@router.get("/notifications/{id_}/timeline")
-async def timeline(request: Request, id_: UUID, tenant: str | None = None) -> JSONResponse:
+@router.get("/notifications/{id_:uuid}/timeline")
+async def timeline(request: Request, id_: UUID, tenant: Tenant = None) -> JSONResponse:
     """What happened to one notification, as data (`entries`) and in words (`words`)."""
     behind = facade(request)
-    life = await behind.get(id_, tenant=tenant)
-    return JSONResponse({**timeline_view(life), "words": await behind.explain(id_, tenant=tenant)})
+    owner = scope(request, tenant)
+    life = await behind.get(id_, tenant=owner)
+    return JSONResponse({**timeline_view(life), "words": await behind.explain(id_, tenant=owner)})
 
 
-@router.post("/notifications/{id_}/cancel", response_model=schemas.Decided)
+@router.post("/notifications/{id_:uuid}/cancel", response_model=schemas.Decided)
 async def cancel(
-    request: Request, id_: UUID, body: schemas.CancelIn | None = None, tenant: str | None = None
+    request: Request, id_: UUID, body: bodies.CancelIn | None = None, tenant: Tenant = None
 ) -> JSONResponse:
     """Stop one notification; 409 when it is too late."""
-    body = body or schemas.CancelIn()
-    return JSONResponse(settled_view(await facade(request).cancel(id_, by=body.by, tenant=tenant)))
+    body = body or bodies.CancelIn()
+    return JSONResponse(
+        settled_view(await facade(request).cancel(id_, by=body.by, tenant=scope(request, tenant)))
+    )
 
 
-@router.post("/notifications/{id_}/retry", response_model=schemas.Decided)
+@router.post("/notifications/{id_:uuid}/retry", response_model=schemas.Decided)
 async def retry(
-    request: Request, id_: UUID, body: schemas.RetryIn | None = None, tenant: str | None = None
+    request: Request, id_: UUID, body: bodies.RetryIn | None = None, tenant: Tenant = None
 ) -> JSONResponse:
     """Send a failed or doubtful one again; 409 when nothing is to be repeated."""
-    body = body or schemas.RetryIn()
-    settled = await facade(request).retry(id_, by=body.by, force=body.force, tenant=tenant)
+    body = body or bodies.RetryIn()
+    settled = await facade(request).retry(id_, by=body.by, force=body.force, tenant=scope(request, tenant))
     return JSONResponse(settled_view(settled))
 
 
-@router.post("/notifications/{id_}/resolve", response_model=schemas.Decided)
-async def resolve(
-    request: Request, id_: UUID, body: schemas.ResolveIn, tenant: str | None = None
-) -> JSONResponse:
+@router.post("/notifications/{id_:uuid}/resolve", response_model=schemas.Decided)
+async def resolve(request: Request, id_: UUID, body: bodies.ResolveIn, tenant: Tenant = None) -> JSONResponse:
     """Decide a doubt."""
-    settled = await facade(request).resolve(id_, body.verdict, by=body.by, tenant=tenant)
+    settled = await facade(request).resolve(id_, body.verdict, by=body.by, tenant=scope(request, tenant))
     return JSONResponse(settled_view(settled))
 
 
 @router.post("/cancel")
-async def cancel_subject(request: Request, body: schemas.CancelSubjectIn) -> JSONResponse:
+async def cancel_subject(request: Request, body: bodies.CancelSubjectIn) -> JSONResponse:
     """Withdraw a subject: each of its notifications is cancelled, or says why it was too late."""
-    settled = await facade(request).cancel_subject(body.subject, tenant=body.tenant, by=body.by)
+    owner = scope(request, body.tenant) or ""
+    settled = await facade(request).cancel_subject(body.subject, tenant=owner, by=body.by)
     views = [settled_view(item) for item in settled]
     return JSONResponse({"subject": body.subject, "notifications": views})

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from ringonce.errors import (
     ConfigError,
@@ -24,6 +25,7 @@ log = logging.getLogger("ringonce")
 
 MEDIA_TYPE = "application/problem+json"
 UNAVAILABLE = 503
+NOT_ALLOWED = 405
 RETRY_AFTER_S = "5"
 
 STATUS_OF: tuple[tuple[type[RingonceError], int], ...] = (
@@ -38,6 +40,7 @@ STATUS_OF: tuple[tuple[type[RingonceError], int], ...] = (
 
 CODE_OF_STATUS = {
     400: "bad_request",
+    403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
     413: "payload_too_large",
@@ -110,9 +113,15 @@ def install(app: FastAPI) -> None:
         return problem(status, first["msg"], code, field=".".join(place) or None)
 
     @app.exception_handler(HTTPException)
-    async def plain(_request: Request, error: HTTPException) -> JSONResponse:
+    async def plain(request: Request, error: HTTPException) -> JSONResponse:
         code = CODE_OF_STATUS.get(error.status_code, "http_error")
-        return problem(error.status_code, str(error.detail), code, headers=error.headers)
+        headers = error.headers
+        if error.status_code == NOT_ALLOWED:
+            # The router knows only the first of the routes that share a path.
+            fitting = [r for r in app.routes if r.matches(request.scope)[0] is not Match.NONE]
+            methods = {method for route in fitting for method in getattr(route, "methods", None) or ()}
+            headers = {"Allow": ", ".join(sorted(methods))}
+        return problem(error.status_code, str(error.detail), code, headers=headers)
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> JSONResponse:

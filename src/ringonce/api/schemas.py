@@ -1,58 +1,8 @@
-"""The JSON forms for OpenAPI: the accepted structure comes from the contract itself, the answers from here."""
+"""The JSON forms of our answers, for OpenAPI."""
 
 from typing import Any
 
-import msgspec
-from pydantic import BaseModel, ConfigDict, Field
-
-from ringonce.engine.contract import Body
-
-REF = "#/components/schemas/{name}"
-
-
-def body_components() -> dict[str, Any]:
-    """The schemas of the accepted structure, by name."""
-    return msgspec.json.schema_components([Body], ref_template=REF)[1]
-
-
-def json_body(schema: dict[str, Any]) -> dict[str, Any]:
-    """``openapi_extra`` for a route that reads its body itself."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-ONE = json_body({"$ref": REF.format(name="Body")})
-MANY = json_body({"type": "array", "items": {"$ref": REF.format(name="Body")}, "minItems": 1})
-
-
-class Strict(BaseModel):
-    """An unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class CancelIn(Strict):
-    """Who cancels; optional."""
-
-    by: str = Field(default="api", min_length=1, max_length=128)
-
-
-class RetryIn(CancelIn):
-    """``force`` also from ``sent``, and over attempts without a verdict."""
-
-    force: bool = False
-
-
-class ResolveIn(CancelIn):
-    """What became of the doubt."""
-
-    verdict: str = Field(description="sent, not_sent or assumed")
-
-
-class CancelSubjectIn(CancelIn):
-    """The subject that is withdrawn."""
-
-    subject: str = Field(min_length=1, max_length=256)
-    tenant: str = Field(default="", max_length=128)
+from pydantic import BaseModel, ConfigDict
 
 
 class Brief(BaseModel):
@@ -105,6 +55,7 @@ class Notification(BaseModel):
     revision: int
     assumed: bool
     maybe_sent: bool
+    read_at: str | None
     created_at: str
     expires_at: str | None
 
@@ -114,6 +65,69 @@ class Found(BaseModel):
 
     notifications: list[Notification]
     next: str | None
+
+
+class RetriedOne(BaseModel):
+    """What became of one of them."""
+
+    id: str
+    result: str
+    code: str | None = None
+    detail: str | None = None
+
+
+class Retried(BaseModel):
+    """What was, or would be, sent again."""
+
+    dry_run: bool
+    refused: int
+    more: bool
+    results: list[RetriedOne]
+
+
+class Unread(BaseModel):
+    """How many copies are unread."""
+
+    unread: int
+
+
+class MarkedRead(Unread):
+    """How many became read, and how many are left."""
+
+    read: int
+
+
+class Content(BaseModel):
+    """What is said."""
+
+    title: str | None
+    text: str | None
+    html: str | None
+    data: dict[str, Any]
+
+
+class Copy(BaseModel):
+    """An in-app copy."""
+
+    id: str
+    seq: int
+    event_id: str
+    type: str
+    content: Content
+    subject: str | None
+    thread: str | None
+    priority: str
+    created_at: str
+    read_at: str | None
+
+
+class InboxPage(BaseModel):
+    """``next``: the ``before`` of the following page; ``cursor``: where a stream goes on."""
+
+    notifications: list[Copy]
+    next: int | None
+    cursor: int
+    unread: int
 
 
 class Decided(BaseModel):

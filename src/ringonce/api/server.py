@@ -19,9 +19,12 @@ class _Server(uvicorn.Server):
         yield
 
 
-def listen(host: str, port: int, *, key: str | None) -> socket.socket:
-    """The listening socket. Raises ConfigError: not on loopback and without a key, or the address is not free."""
-    if key is None and not is_loopback(host):
+def listen(host: str, port: int, *, key: str | None, locked: bool = False) -> socket.socket:
+    """The listening socket. ``locked``: there are other keys.
+
+    Raises ConfigError: not on loopback and without a key, or the address is not free.
+    """
+    if key is None and not locked and not is_loopback(host):
         raise ConfigError(
             f"without a key the API listens on loopback only, not on {host}",
             field="api.host",
@@ -65,5 +68,8 @@ async def serve(app: FastAPI, listening: socket.socket, stop: asyncio.Event, *, 
         await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stopping.cancel()
+        # Streams have no end of their own; who reads them comes again and goes on where they were.
+        for stream in tuple(app.state.streams):
+            stream.end()
         server.should_exit = True
         await serving

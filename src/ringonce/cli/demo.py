@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import logging
 import secrets
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,18 +22,12 @@ if TYPE_CHECKING:
     from cyclopts import App
 
     from ringonce.app import Ringonce
-    from ringonce.ports import Row
     from ringonce.vendors.ledger import Entry
     from ringonce.vendors.scenario import Scenario
     from ringonce.vendors.verdict import Judgement, Told
 
 FEWEST, MOST = 20, 20_000
-BATCH = 50
-LOOK = 0.2
-"""Seconds between two looks at the database."""
-PATIENCE = 120.0
-PATIENCE_EACH = 0.05
-"""Seconds that a worker may take, and more for each notification: ten times what two cores need."""
+LOG = "worker.log"
 
 
 def register(app: App) -> None:
@@ -49,17 +41,20 @@ def demo(
     seed: int | None = None,
     keep: Path | None = None,
     json: bool = False,
+    stay: bool = False,
 ) -> int:
     """See it work: notifications through flaky local servers, the worker killed in the middle, and the once report.
 
-    An SMTP server, a receiver of signed webhooks and a bot API run on this machine and misbehave. What ringonce says in
-    the end is compared with what they received. Ends with 1 when a promise was broken.
+    An SMTP server, a receiver of signed webhooks, a bot API and two push services run on this machine and misbehave;
+    devices die, and some come back; people watch their in-app inbox. What ringonce says in the end is compared with
+    what all of them received. Ends with 1 when a promise was broken.
 
     Args:
         notifications: How many, 20 to 20000.
         seed: Repeats the same faults; default: a new one, which is printed.
         keep: The folder for configuration, database and ledgers; default: a new temporary one, which is printed.
         json: Print only the report, with the verdict, as JSON.
+        stay: Afterwards serve the HTTP API, with a worker, until Ctrl-C.
     """
     began = time.monotonic()
     from ringonce.cli.demo_view import Lines, Screen
@@ -68,23 +63,83 @@ def demo(
         raise UsageError(f"must be between {FEWEST} and {MOST}", field="NOTIFICATIONS")
     if config_file.get() is not None:
         raise UsageError("the demo writes a configuration of its own", field="CONFIG", mend="leave it out")
+    if json and stay:
+        raise UsageError("prints the report and ends", field="JSON", mend="leave out --json or --stay")
     seed = secrets.randbelow(10_000) if seed is None else seed
     folder = _folder(keep)
     if json:
         view: View = Lines(note)
     else:
         view = Screen() if sys.stdout.isatty() else Lines(_at_once)
+    # What the library has to say goes where the workers' words go, not into the view.
+    logging.basicConfig(filename=folder / LOG, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         with _interruptible():
-            outcome = asyncio.run(_play(notifications, seed, folder, view, began))
+            outcome = asyncio.run(_play(notifications, seed, folder, view, began, json=json, stay=stay))
     except KeyboardInterrupt:
         note(f"stopped; what there was until then is in {folder}")
         raise
-    if json:
-        show_json(outcome.json())
-    else:
-        view.result(outcome)
     return OK if outcome.judgement.ok else FAILED
+
+
+async def _play(
+    notifications: int, seed: int, folder: Path, view: View, began: float, *, json: bool, stay: bool
+) -> Outcome:
+    """The acts, from the first server that listens to the report."""
+    from ringonce.app import Ringonce
+    from ringonce.cli.demo_play import Play
+    from ringonce.config import load
+    from ringonce.vendors.scenario import Scenario
+
+    with Scenario(notifications, seed, folder) as scenario:
+        config = folder / "ringonce.toml"
+        config.write_text(scenario.config(folder / "ringonce.db"), encoding="utf-8")
+        view.begin(scenario, seed, config)
+        try:
+            async with Ringonce(load(config, environ={})) as ringonce:
+                play = Play(scenario, ringonce, config, view)
+                async with play.watching():
+                    await play.accept()
+                    under_way = await play.kill(scenario.kill_at)
+                    await play.meanwhile()
+                    await play.drain()
+                    await play.devices()
+                    judgement, told, report = await play.verdict()
+                view.end()
+                outcome = Outcome(
+                    scenario=scenario,
+                    seed=seed,
+                    config=config,
+                    report=report,
+                    judgement=judgement,
+                    notifications=told,
+                    ledgers={way.channel: way.ledger.entries for way in scenario.ways},
+                    under_way=under_way,
+                    seconds=time.monotonic() - began,
+                )
+                if json:
+                    show_json(outcome.json())
+                else:
+                    view.result(outcome)
+                if stay:
+                    await _stay(ringonce, outcome)
+                return outcome
+        finally:
+            view.end()
+
+
+async def _stay(ringonce: Ringonce, outcome: Outcome) -> None:
+    """Serve the API with a worker until Ctrl-C; the demo's servers go on, too."""
+    from ringonce.cli.demo_view import calls
+    from ringonce.cli.work import api, serve, stopping
+
+    make, listen = api()
+    with listen("127.0.0.1", 0, key=None) as listening:
+        stop = asyncio.Event()
+        with stopping(stop):
+            for line in calls(f"http://127.0.0.1:{listening.getsockname()[1]}", outcome):
+                _at_once(line)
+            await serve(ringonce, make(ringonce), listening, stop)
 
 
 @dataclass(slots=True)
@@ -177,189 +232,9 @@ class View(Protocol):
         """The once report, the verdict, and how to go on."""
 
 
-class Killer:
-    """Kills the worker within the answer to a drawn request: so calls are under way, whatever the machine's speed."""
-
-    def __init__(self, after: int) -> None:
-        """``after``: the number of the request, over all servers."""
-        self._after = after
-        self.worker: subprocess.Popen[bytes] | None = None
-        self.killed = threading.Event()
-        self._seen = 0
-        self._lock = threading.Lock()
-
-    def __call__(self, _: Entry) -> None:
-        """A server has received something."""
-        with self._lock:
-            self._seen += 1
-            if self._seen == self._after and self.worker is not None:
-                self.worker.kill()
-                self.killed.set()
-
-
-async def _play(notifications: int, seed: int, folder: Path, view: View, began: float) -> Outcome:
-    from ringonce.app import Ringonce
-    from ringonce.config import load
-    from ringonce.vendors.scenario import Scenario
-
-    with Scenario(notifications, seed, folder) as scenario:
-        config = folder / "ringonce.toml"
-        config.write_text(scenario.config(folder / "ringonce.db"), encoding="utf-8")
-        view.begin(scenario, seed, config)
-        try:
-            async with Ringonce(load(config, environ={})) as ringonce:
-                play = _Play(scenario, ringonce, config, view)
-                await play.accept()
-                under_way = await play.kill(scenario.kill_at)
-                await play.drain()
-                return await play.verdict(seed, under_way, began)
-        finally:
-            view.end()
-
-
-class _Play:
-    """The acts."""
-
-    def __init__(self, scenario: Scenario, ringonce: Ringonce, config: Path, view: View) -> None:
-        self._scenario = scenario
-        self._ringonce = ringonce
-        self._config = config
-        self._view = view
-        self._progress = Progress()
-
-    async def accept(self) -> None:
-        """Hand everything over, then some events again."""
-        progress = self._progress
-        events = [*self._scenario.events, *self._scenario.repeated]
-        bodies = self._scenario.bodies(events)
-        for start in range(0, len(bodies), BATCH):
-            for accepted in await self._ringonce.notify_many(bodies[start : start + BATCH]):
-                progress.refused += accepted.duplicate
-                progress.events += not accepted.duplicate
-                progress.handed += 0 if accepted.duplicate else len(accepted.notifications)
-            await self._look()
-        self._view.step(
-            f"accepted {progress.handed:,} notifications of {progress.events:,} events; "
-            f"{progress.refused} repeats refused"
-        )
-
-    async def kill(self, after: int) -> int:
-        """Start a worker and kill it within the request of that number; the calls that were under way."""
-        killer = Killer(after)
-        for way in self._scenario.ways:
-            way.server.ledger.listen(killer)
-        with self._worker(killer) as worker:
-            self._view.step(f"worker {worker.pid} started")
-            await self._until_ended(worker)
-        if not killer.killed.is_set():
-            raise self._unexpected(f"the worker ended before request {after}")
-        rows = await self._rows()
-        under_way = sum(row.lease is not None and row.lease.started_at is not None for row in rows)
-        self._view.step(
-            f"worker {worker.pid} killed (SIGKILL) in request {after}, {under_way} calls unanswered",
-            "✗",
-        )
-        return under_way
-
-    async def drain(self) -> None:
-        """Start another worker and let it do the rest."""
-        with self._worker() as worker:
-            self._view.step(f"worker {worker.pid} started, it goes on")
-            await self._until_ended(worker)
-        if worker.returncode:
-            raise self._unexpected(f"the worker ended with {worker.returncode}")
-        self._view.step("nothing is left to do")
-
-    async def verdict(self, seed: int, under_way: int, began: float) -> Outcome:
-        """Compare what ringonce says with what the servers received."""
-        from ringonce.vendors.scenario import CONCURRENCY
-        from ringonce.vendors.verdict import Promise, judge, told
-
-        scenario, ringonce = self._scenario, self._ringonce
-        await self._look()
-        notifications = []
-        for row in await self._rows():
-            attempts = (await ringonce.get(row.id)).attempts if row.state.unknown else ()
-            notifications.append(told(row, scenario.way(row.channel).reference(row), attempts))
-        (report,) = await ringonce.report()
-        ledgers = {way.channel: way.server.ledger.entries for way in scenario.ways}
-        judgement = judge(
-            report=report,
-            repeats={name: int(row["repeats"]) for name, row in self._progress.channels.items()},
-            notifications=notifications,
-            ledgers=ledgers,
-            promises={way.channel: Promise(way.in_doubt, CONCURRENCY) for way in scenario.ways},
-            accepted=scenario.notifications,
-            refused=len(scenario.repeated),
-            kills=1,
-        )
-        seconds = time.monotonic() - began
-        return Outcome(
-            scenario, seed, self._config, report, judgement, notifications, ledgers, under_way, seconds
-        )
-
-    @contextmanager
-    def _worker(self, killer: Killer | None = None) -> Iterator[subprocess.Popen[bytes]]:
-        """A worker process. It drains, so that it would end by itself even if nobody were left to stop it."""
-        command = [sys.executable, "-m", "ringonce", "--config", str(self._config), "worker", "--drain"]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGONCE_")}
-        with self._log.open("ab") as log:
-            # In a session of its own: Ctrl-C is for us, and we end the worker.
-            worker = subprocess.Popen(  # noqa: S603 - our own command line
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-            )
-        try:
-            if killer is not None:
-                killer.worker = worker
-            yield worker
-        finally:
-            worker.kill()
-            worker.wait()
-
-    async def _until_ended(self, worker: subprocess.Popen[bytes]) -> None:
-        """Show the numbers until the process is gone."""
-        ended = asyncio.ensure_future(asyncio.to_thread(_wait, worker))
-        patience = PATIENCE + PATIENCE_EACH * self._scenario.notifications
-        deadline = time.monotonic() + patience
-        while not ended.done():
-            await self._look()
-            await asyncio.wait({ended}, timeout=LOOK)
-            if time.monotonic() > deadline:
-                raise self._unexpected(f"the worker has not ended after {patience:.0f} s")
-        await self._look()
-
-    async def _look(self) -> None:
-        progress = self._progress
-        progress.channels = {str(row["channel"]): row for row in await self._ringonce.report(by=["channel"])}
-        progress.channels.pop("", None)
-        progress.received = {way.channel: way.server.ledger.entries for way in self._scenario.ways}
-        self._view.update(progress)
-
-    async def _rows(self) -> list[Row]:
-        return await self._ringonce.search(limit=self._scenario.notifications + 1)
-
-    @property
-    def _log(self) -> Path:
-        return self._config.with_name("worker.log")
-
-    def _unexpected(self, text: str) -> Exception:
-        from ringonce.errors import RingonceError
-
-        return RingonceError(text, mend=f"see {self._log}", code="demo_failed")
-
-
 def _at_once(line: str) -> None:
     """A line that a reader of the pipe sees now."""
     print(line, flush=True)
-
-
-def _wait(worker: subprocess.Popen[bytes]) -> None:
-    worker.wait()
 
 
 def _folder(keep: Path | None) -> Path:

@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ringonce.cli.demo import Outcome, Progress
-    from ringonce.vendors.scenario import Scenario, Way
+    from ringonce.vendors.flaky import Way
+    from ringonce.vendors.scenario import Scenario
     from ringonce.vendors.verdict import Count, Told
 
 WIDTH = 80
 EVERY = 2.0
 """Seconds between two plain lines of numbers."""
 COLOURS = {"✓": "green", "✗": "red"}
-FOR_GOOD = ("NTF_PROVIDER_INVALID_RECIPIENT", "NTF_PROVIDER_BLOCKED")
+FOR_GOOD = ("NTF_PROVIDER_INVALID_RECIPIENT", "NTF_PROVIDER_BLOCKED", "NTF_PUSH_TOKEN_INVALID")
 SAID = {
     FOR_GOOD[0]: "the recipient is unknown",
     FOR_GOOD[1]: "the recipient blocked us",
+    FOR_GOOD[2]: "the device is dead",
     "NTF_PROVIDER_TRANSIENT": "retries used up",
     "NTF_PROVIDER_RATE_LIMITED": "retries used up",
 }
@@ -77,7 +79,7 @@ class Lines:
         """The servers listen."""
         self._write(title(scenario, seed))
         for way in scenario.ways:
-            self._write(f"  {way.title} on port {way.server.port}: {'; '.join(way.faults)}")
+            self._write(f"  {way.title}{way.where}: {'; '.join(way.faults)}")
         self._write(f"  {low()}")
         self._write(f"  {config}")
 
@@ -91,11 +93,12 @@ class Lines:
         if not progress.channels or now < self._next:
             return
         self._next = now + EVERY
-        parts = []
-        for name in progress.channels:
-            sent, failed, doubt, waiting = numbers(progress, name)
-            parts.append(f"{name}: {sent} sent, {failed} failed, {doubt} in doubt, {waiting} waiting")
-        self._write(f"  {now:5.1f} s  {'; '.join(parts)}")
+        told = {name: numbers(progress, name) for name in progress.channels}
+        sent, failed, doubt, _ = (sum(column) for column in zip(*told.values(), strict=True))
+        waiting = ", ".join(f"{name} {row[3]}" for name, row in told.items() if row[3])
+        self._write(
+            f"  {now:5.1f} s  {sent} sent, {failed} failed, {doubt} in doubt; waiting: {waiting or 'none'}"
+        )
 
     def end(self) -> None:
         """Nothing to tidy up."""
@@ -181,9 +184,10 @@ def _table(*, footer: bool = False) -> Table:
 
 def title(scenario: Scenario, seed: int) -> str:
     """The first line."""
-    people = f"{scenario.recipients} people"
+    flaky = sum(way.server is not None for way in scenario.ways)
     return (
-        f"ringonce demo: {scenario.notifications:,} notifications for {people}, 3 flaky servers, seed {seed}"
+        f"ringonce demo: {scenario.notifications:,} notifications for {scenario.recipients} people, "
+        f"{flaky} flaky servers, seed {seed}"
     )
 
 
@@ -246,6 +250,9 @@ def compared(outcome: Outcome) -> Table:
 
 
 def _rows(way: Way, count: Count) -> Iterable[tuple[str, int, int, str]]:
+    if way.server is None:
+        yield "stored; streamed to its reader", count.answered, count.answered_arrived, "default"
+        return
     yield "sent: it said yes", count.answered, count.answered_arrived, "default"
     if way.in_doubt == "assume_sent":
         yield "assumed sent: no answer", count.assumed, count.assumed_arrived, "magenta"
@@ -254,6 +261,8 @@ def _rows(way: Way, count: Count) -> Iterable[tuple[str, int, int, str]]:
     if count.failed:
         reason = "refused for good" if set(count.codes) <= set(FOR_GOOD) else "some after all retries"
         yield f"failed: {reason}", count.failed, count.failed_arrived, "red"
+    if count.suppressed:
+        yield "suppressed: no device left", count.suppressed, 0, "yellow"
     if count.others:
         yield "not sent, not failed", count.others, 0, "red"
 
@@ -270,6 +279,20 @@ def explore(console: Console, outcome: Outcome) -> None:
         if why:
             console.print(Text(f"  {why}", "dim"))
         console.print(Text(f"  {line}", "cyan"), soft_wrap=True)
+
+
+def calls(url: str, outcome: Outcome) -> list[str]:
+    """Where the API listens, and what to try: one notification, its timeline, an inbox."""
+    found = dict(interesting(outcome.notifications))
+    id_ = next(iter(found.values()), outcome.notifications[0].id)
+    person = outcome.scenario.people[0]
+    return [
+        "",
+        f"The API runs on {url}, with a worker, until Ctrl-C:",
+        f"  curl -s {url}/v1/notifications/{id_}",
+        f"  curl -s {url}/v1/notifications/{id_}/timeline",
+        f"  curl -s {url}/v1/inbox/{person}",
+    ]
 
 
 def interesting(notifications: Iterable[Told]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""``recipients``: the addresses at which people are reached."""
+"""``recipients``: who they are, where they are reached, and forgetting them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from ringonce.cli.session import OK, say, show_json, show_table, with_ringonce
+from ringonce.cli.session import OK, confirm, say, show_json, show_table, with_ringonce
+from ringonce.errors import NotFoundError
 
 if TYPE_CHECKING:
     from ringonce.app import Ringonce
@@ -15,11 +16,14 @@ if TYPE_CHECKING:
 
 def register(app: App) -> None:
     """Add the commands."""
-    addresses = App(name="address", help="Addresses of a recipient: add, list, invalidate.")
+    addresses = App(name="address", help="Addresses of a recipient: add, list, remove.")
     addresses.command(add)
     addresses.command(list_, name="list")
-    addresses.command(invalidate)
+    addresses.command(remove)
     group = App(name="recipients", help="Recipients and their addresses.")
+    group.command(show)
+    group.command(set_, name="set")
+    group.command(erase)
     group.command(addresses)
     app.command(group)
 
@@ -79,8 +83,8 @@ def list_(
     return OK
 
 
-def invalidate(
-    recipient: str, channel: str, address: str, /, *, tenant: str = "", reason: str = "by a person"
+def remove(
+    recipient: str, channel: str, address: str, /, *, tenant: str = "", reason: str = "removed"
 ) -> int:
     """Drop an address: nothing is sent to it any more.
 
@@ -98,3 +102,93 @@ def invalidate(
     with_ringonce(work)
     say("dropped")
     return OK
+
+
+def show(recipient: str, /, *, tenant: str = "", json: bool = False) -> int:
+    """Show what is known of a recipient.
+
+    Args:
+        recipient: The recipient's id.
+        tenant: The recipient's tenant.
+        json: Print JSON.
+    """
+    view = with_ringonce(lambda ringonce: _view(ringonce, recipient, tenant))
+    if json:
+        show_json(view)
+        return OK
+    say(f"{recipient}: locale {view['locale'] or 'not known'}, time zone {view['timezone'] or 'not known'}")
+    rows = view["addresses"]
+    assert isinstance(rows, list)
+    show_table(["channel", "address", "registered_at"], rows, empty="no address")
+    return OK
+
+
+def set_(
+    recipient: str,
+    /,
+    *,
+    locale: str | None = None,
+    timezone: str | None = None,
+    tenant: str = "",
+    json: bool = False,
+) -> int:
+    """Make a recipient known, or change what is named.
+
+    Args:
+        recipient: The recipient's id.
+        locale: The language, e.g. pt-BR.
+        timezone: The time zone, e.g. Europe/Berlin.
+        tenant: The recipient's tenant.
+        json: Print JSON.
+    """
+    named = {"locale": locale, "timezone": timezone}
+    changes = {name: value for name, value in named.items() if value is not None}
+
+    async def work(ringonce: Ringonce) -> dict[str, object]:
+        await ringonce.set_recipient(recipient, changes, tenant=tenant)
+        return await _view(ringonce, recipient, tenant)
+
+    view = with_ringonce(work)
+    if json:
+        show_json(view)
+    else:
+        say(
+            f"{recipient}: locale {view['locale'] or 'not known'}, time zone {view['timezone'] or 'not known'}"
+        )
+    return OK
+
+
+def erase(recipient: str, /, *, tenant: str = "", yes: bool = False, json: bool = False) -> int:
+    """Forget a person: record, addresses, in-app copies, what their notifications say. Anonymous counts stay.
+
+    Args:
+        recipient: The recipient's id.
+        tenant: The recipient's tenant.
+        yes: Do not ask.
+        json: Print JSON.
+    """
+    if not yes:
+        confirm(f"Erase everything that is known of {recipient}? It can not be undone.")
+
+    async def work(ringonce: Ringonce) -> int:
+        return await ringonce.erase(recipient, tenant=tenant, by="cli")
+
+    count = with_ringonce(work)
+    if json:
+        show_json({"erased": count})
+    else:
+        say(f"erased; {count} notifications stay without name and text")
+    return OK
+
+
+async def _view(ringonce: Ringonce, recipient: str, tenant: str) -> dict[str, object]:
+    from ringonce.engine.views import person_view
+
+    live = await ringonce.addresses(recipient, tenant=tenant)
+    try:
+        known = await ringonce.recipient(recipient, tenant=tenant)
+    except NotFoundError:
+        if not live:
+            raise
+        known = None
+    return person_view(tenant, recipient, known, live)

@@ -15,6 +15,7 @@ from ringonce.cli import (
     database,
     demo,
     failures,
+    inbox,
     policy,
     read,
     recipients,
@@ -39,7 +40,19 @@ def make() -> App:
         version=__version__,
         default_parameter=Parameter(negative=()),
     )
-    for group in (demo, work, send, read, failures, channels, recipients, classify_command, policy, database):
+    for group in (
+        demo,
+        work,
+        send,
+        read,
+        failures,
+        channels,
+        recipients,
+        inbox,
+        classify_command,
+        policy,
+        database,
+    ):
         group.register(app)
 
     @app.meta.default

@@ -68,6 +68,15 @@ def say(text: str = "") -> None:
     print(text)
 
 
+def confirm(question: str) -> None:
+    """Ask a person. Raises UsageError where nobody can be asked, or the answer is not yes."""
+    if not sys.stdin.isatty():
+        raise UsageError("needs a yes", field="yes", mend="add --yes")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise UsageError("nothing was done")
+
+
 def note(text: str) -> None:
     """A line beside the result: on standard error."""
     print(text, file=sys.stderr)

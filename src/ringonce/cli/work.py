@@ -15,9 +15,11 @@ from ringonce import __version__
 from ringonce.cli.session import OK, UsageError, configuration, note, opened, say, show_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import socket
+    from collections.abc import Callable, Iterator
 
     from cyclopts import App
+    from fastapi import FastAPI
 
     from ringonce.app import Ringonce
     from ringonce.engine.worker import Drained
@@ -47,36 +49,54 @@ def up(*, host: str | None = None, port: int | None = None) -> int:
 
 
 async def _up(host: str, port: int) -> None:
+    make, listen = api()
+    config = configuration()
+    with listen(host, port, key=config.api.key, locked=config.api.locked) as listening:
+        async with opened(config, migrate=True) as ringonce:
+            stop = asyncio.Event()
+            with stopping(stop):
+                _greet(ringonce)
+                where = f"[{host}]" if ":" in host else host
+                note(f"listening on http://{where}:{listening.getsockname()[1]}")
+                await serve(ringonce, make(ringonce), listening, stop)
+    note("stopped")
+
+
+def api() -> tuple[Callable[[Ringonce], FastAPI], Callable[..., socket.socket]]:
+    """What makes the application, and what listens. Raises ConfigError: the API is not installed."""
     from ringonce.errors import ConfigError
 
     try:
         from ringonce.api.app import create_app
-        from ringonce.api.server import listen, serve
+        from ringonce.api.server import listen
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the API needs the package {error.name}, which is not installed",
             mend='pip install "ringonce[api]", or run `ringonce worker`',
         ) from None
-    config = configuration()
-    with listen(host, port, key=config.api.key) as listening:
-        async with opened(config, migrate=True) as ringonce:
-            stop = asyncio.Event()
-            with _stopping(stop):
-                _greet(ringonce)
-                where = f"[{host}]" if ":" in host else host
-                note(f"listening on http://{where}:{listening.getsockname()[1]}")
-                app = create_app(
-                    ringonce,
-                    key=config.api.key,
-                    max_payload=config.limits.max_payload,
-                    version=__version__,
-                )
-                working = asyncio.create_task(ringonce.run_worker(stop))
-                serving = asyncio.create_task(serve(app, listening, stop))
-                await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
-                stop.set()
-                await asyncio.gather(working, serving)
-    note("stopped")
+
+    def make(ringonce: Ringonce) -> FastAPI:
+        config = ringonce.config
+        return create_app(
+            ringonce,
+            key=config.api.key,
+            keys=config.api.keys,
+            max_payload=config.limits.max_payload,
+            version=__version__,
+        )
+
+    return make, listen
+
+
+async def serve(ringonce: Ringonce, app: FastAPI, listening: socket.socket, stop: asyncio.Event) -> None:
+    """A worker and the API, until ``stop`` is set or one of them ends."""
+    from ringonce.api.server import serve as answer
+
+    working = asyncio.create_task(ringonce.run_worker(stop))
+    serving = asyncio.create_task(answer(app, listening, stop))
+    await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    await asyncio.gather(working, serving)
 
 
 def worker(
@@ -100,7 +120,7 @@ def worker(
     async def run() -> tuple[Drained | None, list[dict[str, object]]]:
         async with opened() as ringonce:
             stop = asyncio.Event()
-            with _stopping(stop):
+            with stopping(stop):
                 _greet(ringonce)
                 drained = await ringonce.run_worker(stop, drain=drain, only=duties)
                 return drained, await ringonce.channels() if drained is not None else []
@@ -143,7 +163,7 @@ def _show_left(drained: Drained, enabled: dict[str, bool], *, json: bool) -> Non
 
 
 @contextmanager
-def _stopping(stop: asyncio.Event) -> Iterator[None]:
+def stopping(stop: asyncio.Event) -> Iterator[None]:
     """The first signal stops gracefully, a second one at once."""
     loop = asyncio.get_running_loop()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ringonce.config import kinds
 from ringonce.config.model import (
     ApiConfig,
+    ApiKey,
+    GuardConfig,
     Journal,
     LimitsConfig,
     OutboxConfig,
@@ -23,6 +25,30 @@ from ringonce.model.policy import DAY, SECOND, BackoffKind, InDoubt, OnAuth
 
 MILLISECOND = 1_000
 LATER_OUTBOX = tuple(str(kind) for kind in OutboxKind if kind is not OutboxKind.TABLE)
+
+
+def tenant_keys() -> kinds.Kind:
+    """A table of keys by name."""
+    mend = 'write NAME = { key = "…", tenant = "…" }'
+
+    def convert(value: object) -> object:
+        table = kinds.inline(value) if isinstance(value, kinds.EnvText) else value
+        if not isinstance(table, dict):
+            raise kinds.Bad(f"expected a table, found {kinds.shown(value)}", mend)
+        made: list[ApiKey] = []
+        for name, entry in table.items():
+            if not isinstance(entry, dict) or set(entry) != {"key", "tenant"}:
+                raise kinds.Bad(f"{name} needs key and tenant, and nothing else", mend)
+            key, tenant = entry["key"], entry["tenant"]
+            if not (isinstance(key, str) and key.strip() and isinstance(tenant, str) and tenant.strip()):
+                raise kinds.Bad(f"key and tenant of {name} are texts that are not empty", mend)
+            if any(other.key == key for other in made):
+                raise kinds.Bad(f"{name} has the key of another one", "one key for each")
+            made.append(ApiKey(str(name), str(key), str(tenant)))
+        return tuple(made)
+
+    return kinds.Kind("table", convert)
+
 
 SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
     "store": (
@@ -123,11 +149,35 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
             Key(
                 "key",
                 kinds.text(),
-                "The key that callers present (`Authorization: Bearer …` or `X-API-Key`).",
+                "The key that callers present (`Authorization: Bearer …` or `X-API-Key`). It sees all tenants.",
+            ),
+            Key(
+                "keys",
+                tenant_keys(),
+                'Keys that see one tenant only: `NAME = { key = "…", tenant = "…" }`.',
             ),
         ),
     ),
 }
+
+NAMED_SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
+    "guards": (
+        GuardConfig,
+        (
+            Key(
+                "url",
+                kinds.http_url(),
+                "Asked before every attempt of a notification whose `subject` begins with `NAME:`. Needed.",
+            ),
+            Key(
+                "timeout",
+                kinds.duration(least=10 * MILLISECOND, most=60 * SECOND),
+                "How long an answer may take; without one the notification waits and is asked about again.",
+            ),
+        ),
+    ),
+}
+"""Sections with a table for each name."""
 
 LATER_SECTIONS = {
     "rules": "remove the section",

@@ -9,6 +9,7 @@ import tomllib
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from ringonce.model.policy import SECOND
@@ -266,6 +267,25 @@ def sequence(item: Kind, *, least: int = 0) -> Kind:
         return tuple(converted)
 
     return Kind(f"list of {item.title}", convert)
+
+
+def http_url() -> Kind:
+    """An address on the web, ``http`` or ``https``. It may hold a secret, so it is never repeated."""
+
+    def convert(value: object) -> object:
+        mend = 'write "https://app.example.com/wanted"'
+        if not isinstance(value, str):
+            raise Bad(f"expected a text, found {shown(value)}", mend)
+        try:
+            parts = urlsplit(value.strip())
+            good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            good = False
+        if not good or not value.strip().isascii() or any(char.isspace() for char in value.strip()):
+            raise Bad("is no address on the web", mend)
+        return value.strip()
+
+    return Kind("URL", convert)
 
 
 def network() -> Kind:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from ringonce.config import sources
 from ringonce.config.channels import read_channel
-from ringonce.config.keys import LATER_SECTIONS, SECTIONS
+from ringonce.config.keys import LATER_SECTIONS, NAMED_SECTIONS, SECTIONS
 from ringonce.config.kinds import nearest
 from ringonce.config.model import DEFAULT_FILE, Config
 from ringonce.config.reader import Problems, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from ringonce.config.reader import Key
     from ringonce.model.policy import Channel
 
 
@@ -36,10 +37,9 @@ def load(
         chosen = DEFAULT_FILE
     file = Path(chosen) if chosen is not None else None
     raw = sources.read_file(file) if file is not None else {}
-    paths = sources.variables(env, {"channels": True, **dict.fromkeys(SECTIONS, False)})
-    known = {
-        name: path for name, path in paths.items() if path[0] in {*SECTIONS, *LATER_SECTIONS, "channels"}
-    }
+    named = dict.fromkeys(["channels", *NAMED_SECTIONS], True)
+    paths = sources.variables(env, {**named, **dict.fromkeys(SECTIONS, False)})
+    known = {name: path for name, path in paths.items() if path[0] in {*SECTIONS, *LATER_SECTIONS, *named}}
     origins = sources.overlay(raw, env, known)
     problems = Problems(
         str(chosen) if chosen is not None else "", {**origins, **{name: name for name in paths}}
@@ -73,19 +73,34 @@ def _merged(raw: dict[str, object], overrides: Mapping[str, object]) -> dict[str
     return raw
 
 
+def _named(raw: object, section: str, made: type, keys: Sequence[Key], problems: Problems) -> dict[str, Any]:
+    """A table for each name."""
+    result = {}
+    for name, value in Table(raw, section, problems).raw.items():
+        table = Table(value, f"{section}.{name}", problems)
+        table.reject([key.name for key in keys], {})
+        if "url" not in table.raw:
+            problems.add(table.at("url"), "is missing", 'e.g. url = "https://app.example.com/wanted"')
+        result[name] = made(**table.read(keys))
+    return result
+
+
 def _build(
     raw: dict[str, object], problems: Problems, environ: Mapping[str, str], file: Path | None
 ) -> Config:
     folder = file.parent if file is not None else Path()
     resolved = sources.resolve(raw, "", environ, folder, problems)
     top = Table(resolved, "", problems)
-    top.reject([*SECTIONS, "channels"], LATER_SECTIONS)
+    top.reject([*SECTIONS, *NAMED_SECTIONS, "channels"], LATER_SECTIONS)
     sections: dict[str, Any] = {}
     for name, (made, keys) in SECTIONS.items():
         if name in top.raw:
             table = Table(top.raw[name], name, problems)
             table.reject([key.name for key in keys], {})
             sections[name] = made(**table.read(keys))
+    for section, (made, keys) in NAMED_SECTIONS.items():
+        if section in top.raw:
+            sections[section] = _named(top.raw[section], section, made, keys, problems)
     channels: dict[str, Channel] = {}
     given: dict[str, frozenset[str]] = {}
     if "channels" in top.raw:

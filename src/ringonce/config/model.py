@@ -155,12 +155,35 @@ class OutboxConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key of the API that sees one tenant only."""
+
+    name: str
+    key: str = field(repr=False)
+    tenant: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuardConfig:
+    """Where the application answers whether a subject is still wanted. ``timeout`` in microseconds."""
+
+    url: str = field(default="", repr=False)
+    timeout: int = 2 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
 class ApiConfig:
-    """The HTTP API."""
+    """The HTTP API. ``key`` sees all tenants, each of ``keys`` one."""
 
     host: str = "127.0.0.1"
     port: int = 8070
     key: str | None = field(default=None, repr=False)
+    keys: tuple[ApiKey, ...] = ()
+
+    @property
+    def locked(self) -> bool:
+        """Nobody calls it without a key."""
+        return self.key is not None or bool(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +201,7 @@ class Config:
     security: SecurityConfig = field(default_factory=SecurityConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
+    guards: Mapping[str, GuardConfig] = field(default_factory=dict)
     channels: Mapping[str, Channel] = field(default_factory=dict)
     given: Mapping[str, frozenset[str]] = field(default_factory=dict)
     file: Path | None = None

@@ -133,6 +133,8 @@ def _note(entry: TimelineEntry) -> str:
             return f"the provider reports attempt {detail.get('attempt')} as {detail.get('kind')}"
         case "read":
             return "read by the recipient"
+        case "erased":
+            return f"the person was erased by {detail.get('by')}: their data are gone, this line stays"
         case "code_error" if detail.get("code") == Code.TEMPLATE_INVALID:
             return f"its template failed: {detail.get('text')}"
         case "credential_failed":

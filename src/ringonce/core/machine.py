@@ -95,7 +95,7 @@ def exhausted(state: State, policy: Policy) -> bool:
 def _sent(
     s: State,
     attempts: int,
-    rests_on: int,
+    rests_on: int | None,
     message_id: str | None,
     unknown: tuple[int, ...],
     *,
@@ -256,6 +256,8 @@ def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) 
         return tally.ended(new, Status.EXPIRED, Note("expired", {"reason": "expires_at"}))
     if e.invalid is not None:
         return _end(tally.ground(new, 0, 1, new.spent, ()), new.spent, *tally.unwritten(e.invalid))
+    if e.stored and e.due_at <= now:
+        return _sent(new, 0, None, None, ())
     state = State(Status.PENDING, 1, next_attempt_at=e.due_at, expires_at=e.expires_at)
     return Step(state, (Send(e.due_at, armed=True),))
 

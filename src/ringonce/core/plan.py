@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ringonce.model.transition import Enqueued
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from ringonce.model.event import Event
     from ringonce.model.notification import Address
@@ -21,8 +21,9 @@ UNKNOWN_CHANNEL: Final = "unknown_channel"
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One notification to create. ``address`` None: there is none, and ``enqueued`` says so (suppressed).
+    """One notification to create.
 
+    ``address`` None: there is none, and ``enqueued`` says so (suppressed); or its channel needs none (stored).
     ``content_key``: which of the event's texts it gets; the channel's, where no template makes several of it.
     """
 
@@ -57,12 +58,14 @@ def outline(
     now: int,
     *,
     cancelled: bool = False,
+    stored: Collection[str] = (),
 ) -> Outline:
     """Decide what an event becomes for some of its recipients.
 
     A channel that the event names exists for the recipient whatever its state: disabled, the row waits; without an
     address, it is suppressed and says so; no longer configured, likewise. Without names it is every enabled channel
-    that has a live address. Each address of a channel gets a notification of its own.
+    that has a live address. Each address of a channel gets a notification of its own. A channel whose copies are
+    only stored needs no address: the recipient is it, and there is one copy.
 
     Args:
         event: What happened.
@@ -70,14 +73,18 @@ def outline(
         channels: The configured channels by name.
         now: Microseconds UTC.
         cancelled: The event's subject has been withdrawn already.
+        stored: The channels whose copies are only stored.
     """
     planned: list[Planned] = []
     skipped: list[Skipped] = []
     for one in recipients:
         count = len(planned)
-        for name, addresses in _ways(event, one, channels):
+        for name, addresses in _ways(event, one, channels, stored):
             way = channels.get(name)
             account = "" if way is None else way.account
+            if way is not None and name in stored:
+                planned.append(_kept(event, one, way, now, cancelled=cancelled))
+                continue
             reason = UNKNOWN_CHANNEL if way is None else NO_ADDRESS if not addresses else None
             enqueued = Enqueued(max(now, event.send_at or now), reason, event.expires_at, cancelled)
             planned.extend(Planned(one.id, name, account, a, name, enqueued) for a in addresses or (None,))
@@ -86,8 +93,17 @@ def outline(
     return Outline(tuple(planned), tuple(skipped))
 
 
+def _kept(event: Event, one: RecipientFacts, way: Channel, now: int, *, cancelled: bool) -> Planned:
+    """The copy of a channel that only stores. Off, it waits like any other until the channel is on again."""
+    # Named by ``to``, the address is the recipient's id.
+    recipient = one.addresses[0].value if one.direct else one.id
+    due = max(now, event.send_at or now)
+    enqueued = Enqueued(due, None, event.expires_at, cancelled, stored=way.enabled)
+    return Planned(recipient, way.name, way.account, None, way.name, enqueued)
+
+
 def _ways(
-    event: Event, one: RecipientFacts, channels: Mapping[str, Channel]
+    event: Event, one: RecipientFacts, channels: Mapping[str, Channel], stored: Collection[str]
 ) -> Iterator[tuple[str, tuple[Address, ...]]]:
     """(channel, live addresses), in the order of the event or of the configuration."""
     if one.direct:
@@ -99,5 +115,5 @@ def _ways(
     asked = event.channels
     for name in dict.fromkeys(channels if asked is None else asked):
         addresses = tuple(a for a in live if a.channel == name)
-        if asked is not None or (addresses and channels[name].enabled):
+        if asked is not None or ((addresses or name in stored) and channels[name].enabled):
             yield name, addresses

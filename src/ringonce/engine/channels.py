@@ -55,6 +55,10 @@ class Channels:
         """The entry, or None: no such channel is configured (any more)."""
         return self._effective.get(name)
 
+    def stored(self) -> frozenset[str]:
+        """The channels whose copies are only stored."""
+        return frozenset(name for name, entry in self._effective.items() if entry.provider.stored)
+
     def all(self) -> dict[str, Entry]:
         """All of them, in the order of the configuration."""
         return self._effective

@@ -292,9 +292,18 @@ def _recipients(body: Body, channels: Channels) -> Iterator[Recipient]:
         addresses = {}
         for name, values in item.addresses.items():
             _known(name, f"{path}.addresses", channels)
+            _addressed(name, f"{path}.addresses.{name}", channels)
             many = values if isinstance(values, list) else [values]
             addresses[name] = tuple(_address(v, name, f"{path}.addresses.{name}", channels) for v in many)
         yield Recipient(item.id, item.locale, item.timezone, addresses)
+
+
+def _addressed(name: str, path: str, channels: Channels) -> None:
+    entry = channels.get(name)
+    if entry is not None and entry.provider.stored:
+        raise InputError(
+            "needs no address: the recipient is it", field=path, mend=f"leave it out; name {name} in channels"
+        )
 
 
 def _address(value: object, channel: str, path: str, channels: Channels) -> str:

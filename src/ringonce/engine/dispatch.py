@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ringonce.core.machine import exhausted
 from ringonce.engine.credentials import Missing
-from ringonce.engine.exchange import NO_CALL_LEFT, attempt_row, build, judge
+from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, judge
 from ringonce.model.outcome import Outcome
 from ringonce.model.policy import OnAuth
 from ringonce.model.transition import Answered, Cancel, Expire, Note
@@ -219,6 +219,10 @@ class Lane:
             if exhausted(state, entry.channel.policy):
                 # max_attempts was lowered while the row waited.
                 self._settle_unbegun(claimed.row, Answered(_number(claimed.row), NO_CALL_LEFT, begun=False))
+                continue
+            if entry.provider.stored:
+                # It was not due when it was accepted, or its channel was off: now it goes into the inbox.
+                self._settle_unbegun(claimed.row, Answered(_number(claimed.row), STORED, begun=False))
                 continue
             built = build(entry, claimed, now, self._shared.entropy, credential)
             if isinstance(built, Outcome):

@@ -88,10 +88,14 @@ class Duties:
 
     async def _measure(self) -> None:
         telemetry = self._engine.telemetry
+        now = await self._engine.store.now()
         backlog = {item.channel: item for item in await self._engine.store.backlog()}
         lanes = {lane.lane: lane for lane in await self._engine.store.lanes()}
         for name, entry in self._engine.channels.all().items():
             item = backlog.get(name)
+            oldest = item.oldest_due if item else None
+            age = 0.0 if oldest is None else max(0, now - oldest) / 1_000_000
+            telemetry.gauge("ringonce_oldest_pending_seconds", age, channel=name)
             telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
             lane = lanes.get(name)
             reason = (
@@ -136,7 +140,9 @@ class Duties:
 
     async def expand(self) -> float:
         """Go on with the fan-out of events with many recipients, and of those enqueued elsewhere."""
-        expanded = await self._engine.store.expand(self._engine.plan, self._decide, limit=EXPAND_CHUNK)
+        planning = self._engine.plan
+        expanded = await self._engine.store.expand(planning, self._decide, limit=EXPAND_CHUNK)
         if expanded:
+            planning.tell(self._engine.telemetry)
             self._engine.notify_workers()
         return 0.0 if expanded else EXPAND_IDLE

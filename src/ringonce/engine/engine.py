@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ringonce.core.journal import body_hash, canonical, event_key
 from ringonce.engine.contract import check_texts, decode, encode_event, load
 from ringonce.engine.expand import Planning
+from ringonce.engine.inbox import Inbox
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
 from ringonce.model.policy import SECOND
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         Clock,
         Entropy,
         Guard,
-        Planner,
         Settled,
         Store,
         Telemetry,
@@ -56,10 +56,18 @@ class Engine:
     entropy: Entropy
     telemetry: Telemetry
     channels: Channels
-    guards: dict[str, Guard] = field(default_factory=dict)
+    guards: Mapping[str, Guard] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     templates: Templates | None = None
     _listeners: list[Callable[[], None]] = field(default_factory=list)
+    _inbox: Inbox | None = None
+
+    @property
+    def inbox(self) -> Inbox:
+        """What people do with their in-app copies."""
+        if self._inbox is None:
+            self._inbox = Inbox(self)
+        return self._inbox
 
     @property
     def decide(self) -> Decider:
@@ -67,7 +75,7 @@ class Engine:
         return Decider(self.channels, self.entropy)
 
     @property
-    def plan(self) -> Planner:
+    def plan(self) -> Planning:
         """The rules of expansion by the channels' present switches."""
         self._refresh()
         return Planning(self.channels, self.entropy, self.decide, self.templates, self.telemetry)
@@ -115,7 +123,10 @@ class Engine:
         if not events:
             return []
         self.channels.apply(await self.store.overrides())
-        accepted = await self.store.accept(events, self.plan, self.decide)
+        planning = self.plan
+        accepted = await self.store.accept(events, planning, self.decide)
+        new = {one.id for item in accepted if not item.duplicate for one in item.notifications}
+        planning.tell(self.telemetry, new)
         for item in accepted:
             verdict = "conflict" if item.conflict else "duplicate" if item.duplicate else "new"
             self.telemetry.count("ringonce_events_total", verdict=verdict)
@@ -160,6 +171,11 @@ class Engine:
 
     async def register(self, recipient: str, channel: str, address: object, *, tenant: str = "") -> Address:
         """Register an address. Raises InputError for an unknown channel or a wrong form."""
+        value = self.address(recipient, channel, address)
+        return await self.store.register(tenant, recipient, channel, value)
+
+    def address(self, recipient: str, channel: str, address: object) -> str:
+        """An address of a recipient in its canonical form. Raises InputError."""
         entry = self.channels.get(channel)
         if entry is None:
             raise InputError(
@@ -168,9 +184,11 @@ class Engine:
                 mend=f"configured: {', '.join(self.channels.all()) or 'none'}",
                 code="unknown_channel",
             )
+        if entry.provider.stored:
+            raise InputError(f"{channel} needs no address: the recipient is it", field="channel")
         if not recipient or len(recipient) > 256:  # noqa: PLR2004 - the limit of the structure's recipients
             raise InputError("1 to 256 characters", field="recipient")
-        return await self.store.register(tenant, recipient, channel, entry.provider.address(address))
+        return entry.provider.address(address)
 
     # --- wake-ups ---
 

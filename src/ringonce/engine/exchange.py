@@ -26,6 +26,8 @@ NO_CALL_LEFT = Outcome(
     rule="max_attempts was lowered",
 )
 
+STORED = Outcome(OutcomeClass.ACCEPTED, rule="stored")
+
 
 def build(
     entry: Entry, claimed: Claimed, now: int, entropy: Entropy, credential: str | None

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from ringonce.core.machine import NEW
 from ringonce.core.plan import NO_ADDRESS, Planned, outline
 from ringonce.core.text import clean_text
+from ringonce.engine.settle import report
 from ringonce.engine.wording import Writer
 from ringonce.errors import InputError
 from ringonce.model.notification import Content
-from ringonce.model.records import Change, NewContent, NewNotification, Plan, Row
+from ringonce.model.records import Change, NewContent, NewNotification, Plan, Row, Settled
 from ringonce.model.transition import Enqueued
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from uuid import UUID
 
     from ringonce.engine.channels import Channels
@@ -45,6 +46,17 @@ class Planning:
         self._decide = decide
         self._templates = templates
         self._telemetry = telemetry
+        self._said: list[list[Settled]] = []
+
+    def tell(self, telemetry: Telemetry, ids: Collection[UUID] | None = None) -> None:
+        """Tell what was committed: of all chunks these ids, or the last chunk.
+
+        A transaction that was begun anew has been planned anew, under other ids.
+        """
+        for chunk in self._said if ids is not None else self._said[-1:]:
+            for settled in chunk:
+                if ids is None or settled.change.id in ids:
+                    report(telemetry, settled)
 
     def __call__(
         self,
@@ -54,8 +66,10 @@ class Planning:
         now: int,
     ) -> Plan:
         """Plan a chunk."""
+        self._said.append([])
         channels = {name: entry.channel for name, entry in self._channels.all().items()}
-        rules = outline(event, recipients, channels, now, cancelled=cancelled)
+        stored = self._channels.stored()
+        rules = outline(event, recipients, channels, now, cancelled=cancelled, stored=stored)
         # Nobody asked for a certain channel and none fits: that too must be visible afterwards.
         unreachable = [
             Planned(one.recipient, "", "", None, "", Enqueued(now, suppressed_by=NO_ADDRESS))
@@ -84,7 +98,9 @@ class Planning:
         for one in planned:
             key, content, enqueued = one.content_key, Content(), one.enqueued
             if enqueued.suppressed_by is None:
-                key, written = writer.write(one.channel, known[one.recipient])
+                # The inbox that ``to`` names stands under its owner's id.
+                reader = known.get(one.recipient) or known[f"{one.channel}:{one.recipient}"]
+                key, written = writer.write(one.channel, reader)
                 content = written.content
                 if written.unsupported:
                     enqueued = replace(enqueued, suppressed_by=UNSUPPORTED)
@@ -118,6 +134,8 @@ class Planning:
         row = self._row(id_, event, one, now)
         change = Change(id_, one.enqueued)
         write = self._decide.lower(row, change, one.enqueued, self._decide.step(row, one.enqueued, now))
+        if write.outbox:
+            self._said[-1].append(Settled(change, row, write))
         return NewNotification(
             id_, one.recipient, one.channel, one.account, one.address, one.content_key, write
         )

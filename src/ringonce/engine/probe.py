@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ringonce.engine.credentials import ask, fetching, read
-from ringonce.errors import NotFoundError
+from ringonce.errors import InputError, NotFoundError
 from ringonce.model.notification import Address, Message
 from ringonce.model.outcome import Outcome
 
@@ -37,6 +37,12 @@ async def probe(engine: Engine, wire: Wire, channel: str, address: object, conte
     if entry is None:
         raise NotFoundError(f"no channel {channel!r}", field="channel")
     provider = entry.provider
+    if provider.stored:
+        raise InputError(
+            f"{channel} makes no call: its copies are stored",
+            field="channel",
+            mend="send a notification and look into the recipient's inbox",
+        )
     to = provider.address(address)
     provider.check(content)
     now = engine.clock.now()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 from ringonce.core.machine import step
 from ringonce.core.outbox import outbox_row
 from ringonce.errors import StoreError
+from ringonce.model.notification import Status
 from ringonce.model.policy import Policy
 from ringonce.model.transition import (
     Alert,
@@ -23,6 +24,7 @@ from ringonce.model.transition import (
     LateAnswer,
     Lookup,
     Pause,
+    Read,
     Send,
     Step,
     TransitionEvent,
@@ -57,6 +59,8 @@ class Decider:
     def __call__(self, row: Row, change: Change, lease_held: bool, now: int) -> Write:  # noqa: FBT001 - ports.Decide
         """Step the row through the table and lower the effects."""
         event = change.event
+        if isinstance(event, Read) and row.read_at is not None:
+            return Write(row.state, changed=False)  # the first time counts
         if isinstance(event, Answered) and change.guard is not None and not lease_held:
             if not event.begun:
                 return Write(row.state, changed=False)
@@ -110,7 +114,15 @@ class Decider:
             refused=result.refused,
             alerts=tuple(alerts),
             counters=("late_answers",) if isinstance(event, LateAnswer) else (),
+            stored=self._is_stored(row, result),
+            read=isinstance(event, Read),
         )
+
+    def _is_stored(self, row: Row, result: Step) -> bool:
+        """It has just become a copy in the recipient's inbox."""
+        entry = self._channels.get(row.channel)
+        stored = entry is not None and entry.provider.stored
+        return stored and result.state.status is Status.SENT and row.state.status is not Status.SENT
 
 
 def _proof(change: Change | None, told: int | None) -> int | None:
@@ -240,6 +252,8 @@ def report(telemetry: Telemetry, settled: Settled) -> None:
     if row is None or write is None:
         return
     labels = {"channel": row.channel, "tenant": row.tenant}
+    for event in write.outbox:
+        telemetry.tell(event)
     for kind, text in write.alerts:
         telemetry.alert(kind, text, **labels)
     if write.changed:

@@ -8,12 +8,23 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ringonce.engine.channels import Entry
     from ringonce.model.notification import Address, LastError
     from ringonce.model.policy import Backoff
-    from ringonce.ports import Accepted, AttemptRow, Backlog, LaneState, Life, OutboxRow, Row, Settled
+    from ringonce.ports import (
+        Accepted,
+        AttemptRow,
+        Backlog,
+        Copy,
+        LaneState,
+        Life,
+        OutboxRow,
+        Person,
+        Row,
+        Settled,
+    )
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -101,6 +112,7 @@ def row_view(row: Row) -> View:
         "revision": state.revision,
         "assumed": state.assumed,
         "maybe_sent": state.maybe_sent,
+        "read_at": stamp(row.read_at),
         "created_at": stamp(row.created_at),
         "expires_at": stamp(state.expires_at),
     }
@@ -188,6 +200,41 @@ def address_view(address: Address) -> View:
         "registered_at": stamp(address.registered_at),
         "invalidated_at": stamp(address.invalidated_at),
         "reason": address.reason,
+    }
+
+
+def person_view(tenant: str, recipient: str, person: Person | None, addresses: Sequence[Address]) -> View:
+    """A recipient in full. One who was never recorded, and has an address, is known by that."""
+    return {
+        "id": recipient,
+        "tenant": tenant,
+        "locale": None if person is None else person.locale,
+        "timezone": None if person is None else person.timezone,
+        "created_at": None if person is None else stamp(person.created_at),
+        "updated_at": None if person is None else stamp(person.updated_at),
+        "addresses": [address_view(address) for address in addresses],
+    }
+
+
+def copy_view(copy: Copy) -> View:
+    """An in-app copy, for the person it is for."""
+    content = copy.content
+    return {
+        "id": str(copy.id),
+        "seq": copy.seq,
+        "event_id": copy.event_id,
+        "type": copy.event_type,
+        "content": {
+            "title": content.title,
+            "text": content.text,
+            "html": content.html,
+            "data": dict(content.data),
+        },
+        "subject": copy.subject,
+        "thread": copy.thread,
+        "priority": copy.priority,
+        "created_at": stamp(copy.created_at),
+        "read_at": stamp(copy.read_at),
     }
 
 

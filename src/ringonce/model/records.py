@@ -141,6 +141,7 @@ class Row:
     state: State
     lease: Lease | None = None
     rescued: int = 0
+    read_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,8 @@ class LanePause:
 class Write:
     """A step, lowered to what the store persists in one transaction.
 
-    ``changed`` False: the state is as before. ``due`` None: the dispatch row is deleted when the state is
+    ``changed`` False: the state is as before. ``stored``: it goes into the recipient's inbox; ``read``: the
+    recipient has read it, if that was not known before. ``due`` None: the dispatch row is deleted when the state is
     final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update.
     """
 
@@ -261,6 +263,8 @@ class Write:
     refused: Refusal | None = None
     alerts: tuple[tuple[str, str], ...] = ()
     counters: tuple[str, ...] = ()
+    stored: bool = False
+    read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +293,39 @@ class Query:
     subject: str | None = None
     code: str | None = None
     terminal_failures: bool = False
+    thread: str | None = None
     since: int | None = None
+    until: int | None = None
     limit: int = 50
     after: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A notification in its recipient's inbox. ``seq`` grows by one with each copy of the recipient."""
+
+    seq: int
+    id: UUID
+    event_id: str
+    event_type: str
+    content: Content
+    subject: str | None
+    thread: str | None
+    priority: str
+    created_at: int
+    read_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A recipient's record. ``locale`` and ``timezone`` None: not known."""
+
+    tenant: str
+    id: str
+    locale: str | None
+    timezone: str | None
+    created_at: int
+    updated_at: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ class Enqueued:
     """The notification is created: due at ``due_at``, or kept from being sent by the rule ``suppressed_by``.
 
     ``invalid``: why it has no text (its template failed); it has failed for good before it began.
+    ``stored``: writing it down is all that its channel does, so it is sent as soon as it is due.
     """
 
     due_at: int
@@ -25,6 +26,7 @@ class Enqueued:
     expires_at: int | None = None
     cancelled: bool = False
     invalid: str | None = None
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

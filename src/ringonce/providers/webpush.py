@@ -222,6 +222,11 @@ class WebPush(Provider):
         }
         return _compact(whole).decode()
 
+    def identity(self, value: str) -> str:
+        """The endpoint: a browser that subscribes anew may keep it and change its keys."""
+        endpoint: str = json.loads(value)["endpoint"]
+        return endpoint
+
     def check(self, content: Content) -> None:
         """Refuse HTML alone, and what would not fit into one record."""
         super().check(content)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -12,7 +11,7 @@ from ringonce.store.schema import Words, addresses
 from ringonce.store.values import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ringonce.ports import Invalidation
     from ringonce.store.dialect import Dialect
@@ -25,25 +24,22 @@ COLUMNS = (
 
 
 def address_key(tenant: str, channel: str, value: str) -> bytes:
-    """What makes an address one: the whole value, or the endpoint of one that has keys.
+    """What makes an address one."""
+    return digest(tenant, channel, value)
 
-    A browser may renew the keys of its subscription and keep the endpoint (W3C Push API, section 3.3), which the
-    push service goes by: the new keys replace the old ones, instead of a second address that nobody can read.
-    """
-    endpoint = None
-    if value.startswith("{"):
-        try:
-            endpoint = json.loads(value).get("endpoint")
-        except (ValueError, RecursionError):
-            endpoint = None
-    return digest(tenant, channel, endpoint if isinstance(endpoint, str) else value)
+
+def same(_channel: str, value: str) -> str:
+    """The value itself."""
+    return value
 
 
 class Addresses:
     """Statements over ``addresses``, built once."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, identify: Callable[[str, str], str] = same) -> None:
+        """``identify``: (channel, value) -> what makes the address one."""
         self._dialect = dialect
+        self.identify = identify
         given, insert = dialect.given, dialect.insert
         types = {name: _a[name].type for name in ("key", "tenant", "recipient", "channel", "value")}
         now = sa.bindparam("b_now", type_=sa.BigInteger)
@@ -62,8 +58,8 @@ class Addresses:
         self._register = new.on_conflict_do_update(
             index_elements=["key"],
             set_={
-                "value": new.excluded.value,
                 "recipient": new.excluded.recipient,
+                "value": new.excluded.value,
                 "registered_at": new.excluded.registered_at,
                 "invalidated_at": None,
                 "reason": None,
@@ -77,11 +73,7 @@ class Addresses:
             set_={
                 "value": named.excluded.value,
                 "registered_at": sa.case(
-                    (
-                        sa.and_(_a.invalidated_at.is_(None), _a.value == named.excluded.value),
-                        _a.registered_at,
-                    ),
-                    else_=named.excluded.registered_at,
+                    (_a.invalidated_at.is_(None), _a.registered_at), else_=named.excluded.registered_at
                 ),
                 "invalidated_at": None,
                 "reason": None,
@@ -141,8 +133,8 @@ class Addresses:
         """Make sure that addresses exist and live, without taking them from their owners."""
         return self._upsert(connection, self._named, self._name, items, now)
 
-    @staticmethod
     def _upsert(
+        self,
         connection: sa.Connection,
         rows: Any,
         statement: Any,
@@ -152,7 +144,7 @@ class Addresses:
         if not items:
             return []
         unique = {
-            address_key(tenant, channel, value): (tenant, recipient, channel, value)
+            address_key(tenant, channel, self.identify(channel, value)): (tenant, recipient, channel, value)
             for tenant, recipient, channel, value in items
         }
         # In one order everywhere: two batches that share addresses wait for each other, never in a circle.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.errors import ConfigError
+from ringonce.store.addresses import same
 from ringonce.store.backend import Backend, stored_version
 from ringonce.store.migrate import upgrade
 from ringonce.store.sqlite import SqliteBackend, SqliteOptions
@@ -92,11 +93,19 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
     )
 
 
-def make_store(url: str, options: StoreOptions, decode: Callable[[bytes], Event]) -> SqlStore:
-    """A store that is not open yet. ``decode`` turns a stored body into its Event. Raises ConfigError."""
+def make_store(
+    url: str,
+    options: StoreOptions,
+    decode: Callable[[bytes], Event],
+    identify: Callable[[str, str], str] = same,
+) -> SqlStore:
+    """A store that is not open yet. Raises ConfigError.
+
+    ``decode`` turns a stored body into its Event; ``identify``: (channel, value) -> what makes an address one.
+    """
     backend = make_backend(url, options)
     create = options.create and backend.dialect.name == "sqlite"
-    return SqlStore(backend, decode, options.outbox_kinds, create=create)
+    return SqlStore(backend, decode, options.outbox_kinds, create=create, identify=identify)
 
 
 def open_store(url: str, *, decode: Callable[[bytes], Event], **options: Any) -> SqlStore:

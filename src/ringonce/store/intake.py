@@ -13,7 +13,7 @@ from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY, MINUTE
 from ringonce.model.transition import Cancel
 from ringonce.ports import Accepted, Brief, Change, RecipientFacts
-from ringonce.store.addresses import address_key
+from ringonce.store.ledger import Ledger
 from ringonce.store.rows import STATE, Dispatch, state_values
 from ringonce.store.schema import (
     cancellations,
@@ -24,7 +24,6 @@ from ringonce.store.schema import (
     notifications,
     recipients,
 )
-from ringonce.store.settle import Ledger
 from ringonce.store.values import PRIORITIES, clean, digest, dump
 
 if TYPE_CHECKING:
@@ -357,7 +356,8 @@ class Intake:
         self._addresses.register_many(connection, inline, time)
         named_addresses = self._addresses.name_many(connection, direct, time)
         live = self._addresses.live(connection, [(row[1], row[2]) for row in people.values()])
-        by_key = {address_key(a.tenant, a.channel, a.value): a for a, _ in named_addresses}
+        known_as = self._addresses.identify
+        by_value = {(a.tenant, a.channel, known_as(a.channel, a.value)): a for a, _ in named_addresses}
         generations = {a.id: generation for a, generation in named_addresses}
         generations |= {a.id: generation for owned in live.values() for a, generation in owned}
         facts: dict[int, list[RecipientFacts]] = {}
@@ -366,7 +366,7 @@ class Intake:
             for name, same in named.items():
                 target = same[0]
                 if target.recipient is None:
-                    one = by_key[address_key(tenant, target.channel, target.value)]
+                    one = by_value[tenant, target.channel, known_as(target.channel, target.value)]
                     known = RecipientFacts(name, None, None, (one,), direct=True)
                 else:
                     owned: tuple[Address, ...] = tuple(a for a, _ in live.get((tenant, name), ()))
@@ -401,8 +401,7 @@ class Intake:
                 desk = _desk(chunk, new, time)
                 if desk is not None:
                     desks.append(desk.tuple())
-                tenant, kind = chunk.event.tenant, new.channel
-                ledger.collect(new.id, tenant, kind, new.write)
+                ledger.collect(new.id, chunk.event.tenant, new.recipient, new.channel, new.write)
                 state = new.write.state
                 chunk.briefs.append(Brief(new.id, new.recipient, new.channel, state.status, state.final))
         if said:
@@ -413,6 +412,7 @@ class Intake:
             self._settler.create(connection, desks)
         self._settler.note(connection, ledger.notes, time)
         self._settler.publish(connection, ledger.outbox, time)
+        self._settler.inboxes.file(connection, ledger.stored)
         self._duties.count(connection, ledger.counters)
 
     def _collapse(self, connection: sa.Connection, chunks: list[Chunk], decide: Decide, time: int) -> None:

@@ -120,6 +120,7 @@ class Reading:
             _e.event_id: query.event_id,
             _e.type: query.event_type,
             _e.subject: query.subject,
+            _e.thread: query.thread,
             _n.error_code: query.code,
         }
         for column, value in equal.items():
@@ -131,6 +132,8 @@ class Reading:
             statement = statement.where(_n.status == "failed", _n.next_attempt_at.is_(None))
         if query.since is not None:
             statement = statement.where(_n.created_at >= query.since)
+        if query.until is not None:
+            statement = statement.where(_n.created_at < query.until)
         if query.after is not None:
             edge = sa.select(_n.created_at).where(_n.id == query.after).scalar_subquery()
             statement = statement.where(

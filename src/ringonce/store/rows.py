@@ -20,7 +20,7 @@ _n, _e, _a, _d = notifications.c, events.c, addresses.c, dispatch.c
 
 FACTS: tuple[sa.Column[Any], ...] = (
     *(_n.id, _n.tenant, _e.event_id, _e.type, _n.recipient, _n.channel, _n.account),
-    *(_e.subject, _e.thread, _e.priority, _e.collapse, _n.created_at),
+    *(_e.subject, _e.thread, _e.priority, _e.collapse, _n.created_at, _n.read_at),
     *(_a.id, _a.recipient, _a.value, _a.registered_at, _a.invalidated_at, _a.reason),
     *(_n.status, _n.version, _n.revision, _n.attempts),
     *(_n.spent_base, _n.spent_transient, _n.spent_rate_limited, _n.spent_unknown),
@@ -37,7 +37,7 @@ DISPATCH: tuple[sa.Column[Any], ...] = (
     _d.collapse_key,
 )
 
-STATE = tuple(column.name for column in FACTS[18:])
+STATE = tuple(column.name for column in FACTS[19:])
 """The columns that a step writes."""
 
 ATTEMPT = tuple(column.name for column in attempts.c)
@@ -87,7 +87,7 @@ def make_row(facts: Sequence[Any], dispatched: Dispatch | None) -> Row:
     """A Row of the values of FACTS and its dispatch row."""
     # fmt: off
     (id_, tenant, event_id, type_, recipient, channel, account, subject, thread, priority, collapse, created_at,
-     a_id, a_recipient, a_value, a_registered, a_invalidated, a_reason,
+     read_at, a_id, a_recipient, a_value, a_registered, a_invalidated, a_reason,
      status, version, revision, attempts_, base, transient, rate_limited, spent_unknown,
      unknown, next_attempt_at, error, provider_code, text, message_id, rests_on, expires_at) = facts
     # fmt: on
@@ -132,6 +132,7 @@ def make_row(facts: Sequence[Any], dispatched: Dispatch | None) -> Row:
         state=state,
         lease=lease,
         rescued=dispatched.rescued if dispatched else 0,
+        read_at=read_at,
     )
 
 

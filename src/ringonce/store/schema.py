@@ -166,7 +166,26 @@ notifications = sa.Table(
     _empty("rests_on", sa.Integer),
     _empty("expires_at", Time),
     _column("last_attempt", sa.Integer),
+    _empty("read_at", Time),
     postgresql_with={"fillfactor": "50"},
+)
+
+# In-app copies in the order in which they became visible: ``last`` is drawn under the row's lock and held until
+# the commit, so no smaller number appears later. The key is that of the recipient.
+inboxes = sa.Table(
+    PREFIX + "inboxes",
+    metadata,
+    _column("key", Digest, primary_key=True),
+    _column("last", sa.BigInteger),
+)
+
+inbox = sa.Table(
+    PREFIX + "inbox",
+    metadata,
+    _column("key", Digest, primary_key=True),
+    _column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    _column("notification_id", sa.Uuid),
+    _column("unread", sa.Boolean),
 )
 
 # ``due_at`` is the end of the lease while ``leased``. ``version`` repeats that of the notification, so that the
@@ -308,6 +327,7 @@ HOLD = dispatch.c.purpose == sa.literal_column("'hold'")
 LEASED = dispatch.c.leased == sa.true()
 FREE = sa.not_(dispatch.c.leased)
 ARMED = dispatch.c.armed == sa.true()
+UNREAD = inbox.c.unread == sa.true()
 UNARMED = sa.not_(dispatch.c.armed)
 
 
@@ -338,6 +358,8 @@ _index("dispatch_hold", dispatch.c.due_at, where=sa.and_(HOLD, FREE))
 _index("dispatch_expiry", dispatch.c.expires_at, where=sa.and_(dispatch.c.expires_at.is_not(None), FREE))
 _index("dispatch_age", dispatch.c.lane, dispatch.c.created_at, where=FREE)
 _index("dispatch_collapse", dispatch.c.collapse_key, where=dispatch.c.collapse_key.is_not(None))
+_index("inbox_notification", inbox.c.notification_id, unique=True)
+_index("inbox_unread", inbox.c.key, inbox.c.seq, where=UNREAD)
 _index("timeline_notification", timeline.c.notification_id, timeline.c.id)
 _index("outbox_event", outbox.c.event_key, unique=True)
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from ringonce.model.policy import DAY
 from ringonce.model.transition import LeaseLost
 from ringonce.ports import Settled, Write
+from ringonce.store.inbox import Inboxes
+from ringonce.store.ledger import Ledger
 from ringonce.store.rows import (
     ATTEMPT,
     DISPATCH,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from ringonce.model.notification import State
     from ringonce.model.transition import Note
-    from ringonce.ports import AttemptRow, Change, Decide, Invalidation, LanePause, OutboxRow, Row
+    from ringonce.ports import AttemptRow, Change, Decide, OutboxRow, Row
     from ringonce.store.addresses import Addresses
     from ringonce.store.dialect import Dialect
     from ringonce.store.duties import Duties
@@ -76,34 +77,6 @@ class Locked:
         return self.row
 
 
-class Ledger:
-    """What a batch writes, collected row by row."""
-
-    def __init__(self, now: int) -> None:
-        self.now = now
-        self.attempts: dict[tuple[UUID, int], tuple[AttemptRow, bool]] = {}
-        self.notes: list[tuple[UUID, Note]] = []
-        self.outbox: list[OutboxRow] = []
-        self.invalidations: list[Invalidation] = []
-        self.pauses: list[LanePause] = []
-        self.counters: dict[tuple[int, str, str, str], int] = {}
-
-    def attempt(self, id_: UUID, row: AttemptRow) -> None:
-        """Insert or update one; the last word of a batch counts, a doubt is remembered."""
-        _, doubt = self.attempts.get((id_, row.number), (row, False))
-        self.attempts[id_, row.number] = (row, doubt or row.outcome == "unknown")
-
-    def collect(self, id_: UUID, tenant: str, channel: str, write: Write) -> None:
-        """Keep what goes beside the notification."""
-        self.notes.extend((id_, note) for note in write.notes)
-        self.outbox.extend(write.outbox)
-        self.invalidations.extend(write.invalidate)
-        self.pauses.extend(write.pauses)
-        for name in write.counters:
-            key = (self.now // DAY, tenant, channel, name)
-            self.counters[key] = self.counters.get(key, 0) + 1
-
-
 class Settler:
     """The statements, built once."""
 
@@ -114,6 +87,7 @@ class Settler:
         self._addresses = addresses
         self._duties = duties
         self._kinds = outbox_kinds
+        self.inboxes = Inboxes(dialect)
         given, among, insert = dialect.given, dialect.among, dialect.insert
         n, d = notifications.c, dispatch.c
 
@@ -136,6 +110,7 @@ class Settler:
             address=sa.BigInteger,
             generation=sa.Integer,
             last=sa.Integer,
+            read_at=sa.BigInteger,
             **types,
         )
         r = self._changed.c
@@ -149,6 +124,7 @@ class Settler:
                     "address_id": r.address,
                     "address_generation": r.generation,
                     "last_attempt": r.last,
+                    "read_at": r.read_at,
                 }
             )
             .returning(n.id)
@@ -337,8 +313,10 @@ class Settler:
         moving = write.changed and write.refused is None
         if moving:
             item.state = write.state
-        ledger.collect(item.row.id, item.row.tenant, item.row.channel, write)
-        item.touched |= moving
+        if write.read and item.row.read_at is None:
+            item.row = replace(item.row, read_at=ledger.now)
+        ledger.collect(item.row.id, item.row.tenant, item.row.recipient, item.row.channel, write)
+        item.touched |= moving or write.read
         self._redirect(item, item.state, write, held=held, moving=moving)
         desk = item.dispatched
         if desk is not None:
@@ -375,7 +353,7 @@ class Settler:
             (
                 *(item.row.id, item.version),
                 *fresh.get(item.row.id, (item.row.address.id if item.row.address else None, item.generation)),
-                *(item.last_attempt, *state_values(item.state)),
+                *(item.last_attempt, item.row.read_at, *state_values(item.state)),
             )
             for item in sorted(items, key=lambda item: item.row.id)
         ]
@@ -393,6 +371,8 @@ class Settler:
             connection.execute(self._note, self._notes.bind(notes) | now)
         self._write_dispatch(connection, items)
         self.publish(connection, ledger.outbox, ledger.now)
+        self.inboxes.file(connection, ledger.stored)
+        self.inboxes.read(connection, ledger.read)
         if ledger.pauses:
             self._duties.pause(connection, ledger.pauses, ledger.now)
         if ledger.counters:

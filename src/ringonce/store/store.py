@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 from ringonce.errors import StoreError
 from ringonce.model.policy import DAY
 from ringonce.ports import Settled
-from ringonce.store.addresses import Addresses
+from ringonce.store.addresses import Addresses, same
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.claims import Claims
 from ringonce.store.duties import Duties
+from ringonce.store.erasure import Erasure
 from ringonce.store.intake import Intake
 from ringonce.store.migrate import upgrade
+from ringonce.store.people import People
 from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.settle import Settler
 from ringonce.store.sweeps import Sweeps
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         Backlog,
         Batch,
         Change,
+        Copy,
         Decide,
         Invalidation,
         LanePause,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
         Marked,
         NewEvent,
         OutboxRow,
+        Person,
         Planner,
         Query,
         Row,
@@ -64,6 +68,7 @@ class SqlStore:
         outbox_kinds: frozenset[str] = frozenset(),
         *,
         create: bool = False,
+        identify: Callable[[str, str], str] = same,
     ) -> None:
         """Build all statements once; nothing is opened yet."""
         dialect = backend.dialect
@@ -72,9 +77,12 @@ class SqlStore:
         self._run = backend.run
         self._clock = backend.clock
         self._duties = Duties(dialect)
-        self._addresses = Addresses(dialect)
+        self._addresses = Addresses(dialect, identify)
         self._claims = Claims(dialect)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
+        self._inboxes = self._settler.inboxes
+        self._people = People(dialect)
+        self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
@@ -153,6 +161,75 @@ class SqlStore:
         at = self._clock(now)
         return await self._run(
             lambda c: self._addresses.invalidate(c, items, tenant, self._duties.time(c, at))
+        )
+
+    # --- recipients and their inboxes --------------------------------------------------------------------------
+
+    async def person(self, tenant: str, recipient: str) -> Person | None:
+        """The record of a recipient."""
+        return await self._run(lambda c: self._people.get(c, tenant, recipient), write=False)
+
+    async def put_person(
+        self, tenant: str, recipient: str, changes: Mapping[str, str | None], *, now: int | None = None
+    ) -> Person:
+        """Make or change the record."""
+        at = self._clock(now)
+        return await self._run(
+            lambda c: self._people.put(c, tenant, recipient, changes, self._duties.time(c, at))
+        )
+
+    async def erase(
+        self, tenant: str, recipient: str, decide: Decide, *, by: str = "", now: int | None = None
+    ) -> int:
+        """Forget a person: first what leads to new work, then the notifications in batches."""
+        at = self._clock(now)
+        names = await self._run(lambda c: self._erasure.leave(c, tenant, recipient))
+        count = 0
+        while ids := await self._run(lambda c: self._erasure.of(c, tenant, names), write=False):
+            await self._run(lambda c: self._erasure.erase(c, names, ids, by, decide, at))
+            count += len(ids)
+        await self._run(lambda c: self._erasure.forget(c, tenant, names))
+        return count
+
+    async def copies(
+        self,
+        tenant: str,
+        recipient: str,
+        *,
+        before: int | None = None,
+        after: int | None = None,
+        unread: bool = False,
+        limit: int = 50,
+    ) -> list[Copy]:
+        """A page of an inbox."""
+        return await self._run(
+            lambda c: self._inboxes.page(
+                c, tenant, recipient, before=before, after=after, unread=unread, limit=limit
+            ),
+            write=False,
+        )
+
+    async def unread(self, tenant: str, recipient: str) -> int:
+        """How many copies are unread."""
+        return await self._run(lambda c: self._inboxes.unread(c, tenant, recipient), write=False)
+
+    async def heads(self, owners: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The number of each owner's latest copy."""
+        return await self._run(lambda c: self._inboxes.heads(c, owners), write=False)
+
+    async def unread_ids(
+        self,
+        tenant: str,
+        recipient: str,
+        *,
+        ids: Sequence[UUID] | None = None,
+        up_to: UUID | int | None = None,
+        limit: int = 500,
+    ) -> list[UUID]:
+        """Unread copies that are to be read."""
+        return await self._run(
+            lambda c: self._inboxes.select(c, tenant, recipient, ids=ids, up_to=up_to, limit=limit),
+            write=False,
         )
 
     # --- dispatch ---------------------------------------------------------------------------------------------

@@ -66,7 +66,9 @@ PERHAPS_SENT = (
 
 def address(value: str) -> Address:
     """A registered address."""
-    return Address(id=1, tenant="acme", recipient="user-1", channel="kit", value=value, registered_at=CREATED)
+    return Address(
+        id=1, tenant="tenant-1", recipient="user-1", channel="kit", value=value, registered_at=CREATED
+    )
 
 
 def message(content: Content, **fields: object) -> Message:
@@ -78,7 +80,7 @@ def message(content: Content, **fields: object) -> Message:
         "attempt": 1,
         "event_id": "order-42",
         "event_type": "order.shipped",
-        "tenant": "acme",
+        "tenant": "tenant-1",
         "recipient": "user-1",
         "created_at": CREATED,
     }

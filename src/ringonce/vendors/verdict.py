@@ -69,6 +69,7 @@ class Count:
     assumed_arrived: int = 0
     failed: int = 0
     failed_arrived: int = 0
+    suppressed: int = 0
     others: int = 0
     repeats: int = 0
     repeats_arrived: int = 0
@@ -129,6 +130,7 @@ def judge(
     accepted: int,
     refused: int,
     kills: int,
+    more: Sequence[Check] = (),
 ) -> Judgement:
     """Compare.
 
@@ -141,6 +143,7 @@ def judge(
         accepted: how many notifications were handed over.
         refused: how many events were handed over a second time.
         kills: how many workers were killed.
+        more: what else was looked at.
     """
     arrivals = {
         name: Counter(entry.reference for entry in entries if entry.arrived)
@@ -170,21 +173,24 @@ def judge(
     again = sum(count.repeats_arrived for count in channels.values())
     killed = {name: count.lost_calls for name, count in channels.items()}
     checks = (
-        _listed(
+        listed(
             "nothing is lost outside the named doubt", lost, _of(missing, assumed, "assumed", "never came")
         ),
-        _listed("assume_sent: nothing came twice", twice),
-        _listed("resend: nothing came twice outside the doubt", outside, f"{again} did, all in doubt"),
-        Check(
+        listed("assume_sent: nothing came twice", twice),
+        listed("resend: nothing came twice outside the doubt", outside, f"{again} did, all in doubt"),
+        listed(
             f"doubts of {kills} kill{'s' * (kills != 1)} <= concurrency",
-            all(count <= promises[name].concurrency * kills for name, count in killed.items()),
-            ", ".join(
-                f"{name} {count}/{promises[name].concurrency * kills}" for name, count in killed.items()
-            ),
+            [
+                f"{name} {count} of {promises[name].concurrency * kills}"
+                for name, count in killed.items()
+                if count > promises[name].concurrency * kills
+            ],
+            f"{max(killed.values(), default=0)} at most on a channel",
         ),
-        _listed("nothing came that is said not to be sent", denied),
-        _listed("nothing came that was not accepted", strangers),
-        _listed("everything has come to its end", waiting),
+        listed("nothing came that is said not to be sent", denied),
+        listed("nothing came that was not accepted", strangers),
+        listed("everything has come to its end", waiting),
+        *more,
         Check(
             "what was handed over twice was refused once",
             report["duplicates_refused"] == refused,
@@ -210,6 +216,8 @@ def _add(count: Count, item: Told, came: int) -> None:
         count.failed += 1
         count.failed_arrived += bool(came)
         count.codes[item.code] += 1
+    elif item.status == "suppressed":
+        count.suppressed += 1
     else:
         count.others += 1
 
@@ -218,7 +226,8 @@ def _of(part: int, whole: int, what: str, did: str) -> str:
     return f"{part} of {whole} {what} {did}" if whole else ""
 
 
-def _listed(name: str, wrong: Sequence[str], right: str = "") -> Check:
+def listed(name: str, wrong: Sequence[str], right: str = "") -> Check:
+    """A check that fails when anything is listed. ``right``: the detail otherwise."""
     more = "" if len(wrong) <= SHOWN else f" and {len(wrong) - SHOWN} more"
     return Check(name, not wrong, f"{', '.join(wrong[:SHOWN])}{more}" if wrong else right)
 
@@ -246,7 +255,9 @@ def _adds_up(
         if count.repeats_arrived > count.repeats
     ]
     detail = f"{accepted} = {says['sent']} sent + {says['failed']} failed"
-    rest = accepted - says["sent"] - says["failed"]
+    if report["suppressed"]:
+        detail += f" + {report['suppressed']} suppressed"
+    rest = accepted - says["sent"] - says["failed"] - report["suppressed"]
     return Check(
         "the once report adds up", not wrong, "; ".join(wrong) or detail + (f" + {rest}" * bool(rest))
     )

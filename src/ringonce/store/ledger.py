@@ -1,0 +1,47 @@
+"""What a batch of changes writes beside the notifications, collected row by row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ringonce.model.policy import DAY
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from ringonce.model.transition import Note
+    from ringonce.ports import AttemptRow, Invalidation, LanePause, OutboxRow, Write
+
+
+class Ledger:
+    """What a batch writes, collected row by row."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self.attempts: dict[tuple[UUID, int], tuple[AttemptRow, bool]] = {}
+        self.notes: list[tuple[UUID, Note]] = []
+        self.outbox: list[OutboxRow] = []
+        self.invalidations: list[Invalidation] = []
+        self.pauses: list[LanePause] = []
+        self.counters: dict[tuple[int, str, str, str], int] = {}
+        self.stored: list[tuple[str, str, UUID]] = []
+        self.read: set[UUID] = set()
+
+    def attempt(self, id_: UUID, row: AttemptRow) -> None:
+        """Insert or update one; the last word of a batch counts, a doubt is remembered."""
+        _, doubt = self.attempts.get((id_, row.number), (row, False))
+        self.attempts[id_, row.number] = (row, doubt or row.outcome == "unknown")
+
+    def collect(self, id_: UUID, tenant: str, recipient: str, channel: str, write: Write) -> None:
+        """Keep what goes beside the notification."""
+        if write.stored:
+            self.stored.append((tenant, recipient, id_))
+        if write.read:
+            self.read.add(id_)
+        self.notes.extend((id_, note) for note in write.notes)
+        self.outbox.extend(write.outbox)
+        self.invalidations.extend(write.invalidate)
+        self.pauses.extend(write.pauses)
+        for name in write.counters:
+            key = (self.now // DAY, tenant, channel, name)
+            self.counters[key] = self.counters.get(key, 0) + 1
