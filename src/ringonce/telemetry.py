@@ -42,7 +42,7 @@ ALERTS = {
     "lane_paused": "Many failures in a row: the channel is paused for a moment.",
     "mass_invalidation": "Too many answers would drop an address: dropping is stopped. Mostly a wrong key.",
     "store_unavailable": "The database can not be reached or written. Results wait; nothing is sent again for it.",
-    "template": "The file of a template was changed and can not be used any more; the text names the file and the line.",
+    "template": "The file of a template was changed and can not be used; the text names file and line.",
     "worker_crash": "A worker died in the middle of a call, and no attempt is left.",
 }
 """Every kind of alert; the reference page is made from it."""

@@ -278,3 +278,16 @@ async def test_dup_07_one_dead_endpoint_among_many(start: Start) -> None:
         assert [n for n, view in enumerate(views) if view["status"] != "sent"] == [5]
         assert server.ledger.repeats() == {}
         assert len(server.ledger.accepted()) == 29
+
+
+async def test_idem_05_a_direct_send_may_bring_new_keys(start: Start, browsers: PushService) -> None:
+    """IDEM-05: new keys come with `to`, twice in one batch. Here: both are sent, with the keys that came last."""
+    system = await start(web=webpush())
+    new, other = browsers.subscribe(), browsers.subscribe()
+    bodies = [
+        {"to": {"web": {**new, "keys": keys}}, "content": {"text": "hello"}, "event_id": name}
+        for name, keys in (("old", other["keys"]), ("new", new["keys"]))
+    ]
+    await system.ring.notify_many(bodies)
+    await system.work()
+    assert len(browsers.browser(new).received) == 2

@@ -1,12 +1,13 @@
 """The published kit for stores: ours passes it, and each broken promise is found."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ringonce.store import SqlStore, migrate, open_store
+from ringonce.store import SqlStore, StoreOptions, migrate, open_store
 from ringonce.testing import check_store
 
 KINDS = frozenset({"notification.dispatched"})
@@ -25,13 +26,13 @@ async def test_ours_in_memory() -> None:
 async def test_ours_in_a_file(tmp_path: Path) -> None:
     """The store passes on a file, with a new one for each rule."""
     made = 0
+    await migrate(f"sqlite:///{tmp_path}/template.db", StoreOptions(journal="delete"))
 
     async def fresh(decode: Any) -> SqlStore:
         nonlocal made
         made += 1
-        url = f"sqlite:///{tmp_path}/{made}.db"
-        await migrate(url)
-        return open_store(url, decode=decode, outbox_kinds=KINDS)
+        shutil.copy(tmp_path / "template.db", tmp_path / f"{made}.db")
+        return open_store(f"sqlite:///{tmp_path}/{made}.db", decode=decode, outbox_kinds=KINDS)
 
     await check_store(fresh)
     assert made > 15
