@@ -184,18 +184,18 @@ async def test_dup_02_a_result_that_can_not_be_stored_is_not_sent_again(url: Url
     Source: rpush/rpush#52. Here: the write alone is tried again until it succeeds: one call each, no doubt.
     """
     async with _base(url, "memory", lease="20s") as (config, plain):
-        await plain.notify_many(bodies(8))
+        await plain.notify_many(bodies(4))
         refused = 0
 
         async def faults(name: str, when: str, _result: object) -> None:
             nonlocal refused
-            if name == "settle" and when == "before" and refused < 8:
+            if name == "settle" and when == "before" and refused < 4:
                 refused += 1
                 raise StoreUnavailable("no connection is free")
 
         worker, wire = application(config, _real(plain), faults)
         await worker.run_worker(drain=True)
-        assert refused == 8
+        assert refused == 4
         assert set(wire.rung.values()) == {1}
         assert not any(unknown(life) for life in await lives(plain))
 
@@ -391,7 +391,13 @@ async def _told(server: TelegramApi, count: int) -> bool:
 async def test_shut_01_beyond_the_grace_period_it_is_a_doubt(start: Start) -> None:
     """SHUT-01: a call that does not end within the grace period. Here: it is in doubt and told so, not repeated."""
     with TelegramApi("1:x", plan=plan(["accept_then_hang:first=1"])) as server:
-        chat = {"provider": "telegram", "token": "1:x", "base_url": server.url, "in_doubt": "hold"}
+        chat = {
+            "provider": "telegram",
+            "token": "1:x",
+            "base_url": server.url,
+            "in_doubt": "hold",
+            "lease": "1s",
+        }
         system = await start(chat=chat)
         system.config["worker"]["grace"] = "100ms"
         await system.reconfigure()
