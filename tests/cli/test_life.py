@@ -245,3 +245,12 @@ def _read(request: urllib.request.Request | str) -> dict[str, object]:
     with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own URL
         value: dict[str, object] = json.load(answer)
         return value
+
+
+def test_explain_takes_an_event(ring: Ring, accepted: Callable[..., str]) -> None:
+    """With an event's id `explain` tells all its notifications; an id that nobody knows exits with 3."""
+    id_ = accepted("ok", "--event-id", "order-7")
+    told = ring("explain", "order-7", "--json").json
+    assert [one["id"] for one in told] == [id_]
+    assert id_ in ring("explain", "order-7").out
+    assert ring("explain", "order-8").code == 3

@@ -20,7 +20,7 @@ from tests.cli.conftest import Ring
         (("list", "--since", "yesterday"), "24h"),
         (("report", "--by", "hour"), "day, channel, tenant"),
         (("explain",), "ID"),
-        (("explain", "abc"), "ringonce list"),
+        (("list", "--after", "abc"), "ringonce list"),
         (("send", "--to", "ada", "--text", "x"), "channel=address"),
         (("send", "--to", "ok=a", "--to", "ok=b", "--text", "x"), "two addresses"),
         (("send", "--file", "x.jsonl", "--text", "x"), "no other option"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from cyclopts import App
 
 from ringonce.cli.session import OK, UsageError, moment, say, show_json, show_table, uuid, with_ringonce
+from ringonce.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from ringonce.ports import Life, OutboxRow
 
 GROUPS = ("day", "channel", "tenant")
+MOST_TOLD = 20
+"""Of an event with more notifications the newest are explained."""
 
 
 def register(app: App) -> None:
@@ -117,24 +122,35 @@ def brief(time: object) -> str | None:
 
 
 def explain(id: str, /, *, tenant: str | None = None, json: bool = False) -> int:  # noqa: A002 - shown in the help
-    """Tell one notification's life in words: every decision, attempt and receipt, and what happens next.
+    """Tell a notification's life in words: every decision, attempt and receipt, and what happens next.
 
     Args:
-        id: The notification's id.
+        id: The notification's id, or an event's id: then all notifications of that event are told.
         tenant: Only if it belongs to this tenant.
-        json: Print its facts, attempts and timeline as JSON, with the words.
+        json: Print facts, attempts and timeline as JSON, with the words; for an event a list of them.
     """
     from ringonce.engine.views import life_view
 
-    id_ = uuid(id)
+    async def tell(ringonce: Ringonce, one: UUID) -> tuple[Life, list[str]]:
+        return await ringonce.get(one, tenant=tenant), await ringonce.explain(one, tenant=tenant)
 
-    async def work(ringonce: Ringonce) -> tuple[Life, list[str]]:
-        return await ringonce.get(id_, tenant=tenant), await ringonce.explain(id_, tenant=tenant)
+    async def work(ringonce: Ringonce) -> tuple[bool, list[tuple[Life, list[str]]]]:
+        with suppress(ValueError, NotFoundError):
+            return True, [await tell(ringonce, UUID(id))]
+        # No notification's id: an event's, which may look like one.
+        rows = await ringonce.search(event_id=id, tenant=tenant, limit=MOST_TOLD)
+        if not rows:
+            raise NotFoundError(f"no notification and no event {id!r}", mend="`ringonce list` shows both ids")
+        return False, [await tell(ringonce, row.id) for row in rows]
 
-    life, words = with_ringonce(work)
+    alone, told = with_ringonce(work)
     if json:
-        show_json({**life_view(life), "words": words})
-    else:
+        views = [{**life_view(life), "words": words} for life, words in told]
+        show_json(views[0] if alone else views)
+        return OK
+    for index, (life, words) in enumerate(told):
+        if not alone:
+            say(("\n" if index else "") + f"{life.row.id} by {life.row.channel}")
         for line in words:
             say(line)
     return OK
