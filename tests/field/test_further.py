@@ -36,7 +36,11 @@ def test_conf_02_keys_and_signatures_have_a_fixed_width() -> None:
         later = replace(context(), now=context().now + n * 60_000_000, entropy=os.urandom)
         request = provider.request(message(), to, later)
         assert isinstance(request, HttpRequest)
-        token = dict(request.headers)["Authorization"].partition("t=")[2].partition(",")[0]
+        token = (
+            {name.lower(): value for name, value in request.headers}["authorization"]
+            .partition("t=")[2]
+            .partition(",")[0]
+        )
         signatures.add(token.rpartition(".")[2])
     assert {len(base64.urlsafe_b64decode(text + "==")) for text in signatures} == {64}
 

@@ -188,7 +188,10 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Invalidate:
-    """The answer proves that the address is dead. ``proof_at`` None: now. ``replace_with``: its new form."""
+    """The answer proves that the address is dead.
+
+    ``proof_at`` None: when the call began. ``replace_with``: its new form.
+    """
 
     reason: str
     proof_at: int | None = None
