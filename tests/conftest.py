@@ -5,8 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.servers.postgres import URL_VARIABLE, Database, PostgresServer, fresh_database
+
+# A busy machine is no fault: examples have no deadline of their own, a test has its timeout.
+settings.register_profile("ringonce", deadline=None)
+settings.load_profile("ringonce")
 
 # Rooms whose tests never need a database: a run of these alone starts none.
 WITHOUT_DATABASE = (

@@ -43,7 +43,7 @@ class Duties:
 
     @property
     def _lease(self) -> int:
-        """The longest lease of any channel, in microseconds: one statement prolongs all that we hold."""
+        """The longest lease of any channel, in microseconds."""
         entries = self._engine.channels.all().values()
         return max((entry.channel.lease for entry in entries), default=15_000_000)
 
@@ -53,19 +53,23 @@ class Duties:
         return min((entry.channel.lease for entry in entries), default=15_000_000)
 
     async def extend(self) -> float:
-        """Prolong all our leases by one statement, three times in a lease.
+        """Prolong all our leases, each by its channel's own length, three times in the shortest.
 
-        Only those that the lanes know of: a claim whose reply was lost must run out and be rescued.
+        One statement for all channels of one length. Only leases that the lanes know of: a claim whose reply was
+        lost must run out and be rescued.
         """
         shared = self._shared
-        lease = self._lease
-        lanes = list(self._lanes.values())
         before = shared.clock.monotonic()
-        rows = [row for lane in lanes for row in lane.leases()]
-        if rows:
-            extended = await shared.store.extend(shared.owner, lease, rows)
-            for lane in lanes:
-                lane.extended(extended, before + lease / 1_000_000)
+        lanes: dict[int, list[Lane]] = {}
+        for lane in self._lanes.values():
+            entry = self._engine.channels.get(lane.name)
+            lanes.setdefault(self._lease if entry is None else entry.channel.lease, []).append(lane)
+        for lease, alike in lanes.items():
+            rows = [row for lane in alike for row in lane.leases()]
+            if rows:
+                extended = await shared.store.extend(shared.owner, lease, rows)
+                for lane in alike:
+                    lane.extended(extended, before + lease / 1_000_000)
         self._extended = before
         return self._shortest / 3_000_000
 
@@ -108,13 +112,12 @@ class Duties:
     async def rescue(self) -> float:
         """Take over what dead workers left; after an outage of the store wait one lease first."""
         shared = self._shared
-        lease = self._lease / 1_000_000
         try:
             now = shared.clock.monotonic()
             if self._outage:
                 await shared.store.now()
                 self._outage = False
-                self._rescue_from = now + lease
+                self._rescue_from = now + self._lease / 1_000_000
             if now < self._rescue_from:
                 return min(1.0, self._rescue_from - now)
             if now - self._extended >= self._shortest / 2_000_000:
@@ -128,7 +131,7 @@ class Duties:
             report(self._engine.telemetry, settled)
         if rescued:
             log.info("rescued %d notifications of a lost worker", len(rescued))
-        return 0.0 if len(rescued) >= RESCUE_BATCH else min(5.0, lease / 3)
+        return 0.0 if len(rescued) >= RESCUE_BATCH else min(5.0, self._shortest / 3_000_000)
 
     async def sweep(self) -> float:
         """Expire what no claim will touch, end holds whose time is over."""
