@@ -10,7 +10,7 @@ PYTHON ?=
 SKIP_FAST ?=
 # More arguments for pytest, for example: make test ARGS="-k backoff -x"
 ARGS ?=
-WORKERS ?= 2
+WORKERS ?= 4
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -32,7 +32,7 @@ CASES: dict[str, tuple[bytes, str | None, str]] = {
     "binary": (b"\x89PNG\r\n\x1a\n\x00\x00", None, JSON),
     "UTF-16": ("{}".encode("utf-16"), None, JSON),
     "invalid UTF-8": (b'{"to":{"ok":"ada"},"content":{"text":"\xff"}}', None, "UTF-8"),
-    "lone surrogate": (b'{"to":{"ok":"ada"},"content":{"text":"\\ud800"}}', None, JSON),
+    "lone surrogate": (b'{"to":{"ok":"ada"},"content":{"text":"\\ud800"}}', "content.text", "send valid Unicode"),
     "not a number": (raw("NaN"), None, JSON),
     "number out of range": (raw("1e999"), None, "out of range"),
     "a list": (b"[]", None, "a JSON object is needed"),
@@ -69,7 +69,7 @@ CASES: dict[str, tuple[bytes, str | None, str]] = {
     "long type": (body(type="я" * 33), "type", "64 bytes"),
     "unknown channel": (body(channels=["emial"]), "channels", "did you mean email?"),
     "unknown channel of an address": (body(to={"emial": "a@b.org"}), "to", "did you mean email?"),
-    "a template": (body(template="order"), "template", "send content"),
+    "a template and a content": (body(template="order"), "template", "leave one out"),
     "html where it is not carried": (
         body(to={"chat": "1"}, content={"html": "<b>x</b>"}),
         "content.html",
@@ -189,7 +189,7 @@ async def test_a_bad_batch_stores_nothing(ringonce: Ringonce, api: Caller, given
 @pytest.mark.parametrize(
     ("method", "path", "given", "status"),
     [
-        ("GET", "/v1/notifications/abc", None, 422),
+        ("GET", "/v1/notifications/abc", None, 404),
         ("GET", "/v1/notifications/01a22c10-4db9-7e06-89ed-99cfb3f2fb5f", None, 404),
         ("GET", "/v1/notifications?limit=many", None, 422),
         ("GET", "/v1/notifications?status=snet", None, 422),

@@ -55,8 +55,7 @@ class Duties:
     async def extend(self) -> float:
         """Prolong all our leases, each by its channel's own length, three times in the shortest.
 
-        One statement for all channels of one length. Only leases that the lanes know of: a claim whose reply was
-        lost must run out and be rescued.
+        Only leases that the lanes know of: a claim whose reply was lost must run out and be rescued.
         """
         shared = self._shared
         before = shared.clock.monotonic()
