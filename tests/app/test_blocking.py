@@ -88,8 +88,7 @@ def test_closing_ends_a_worker_in_another_thread(config: dict[str, Any]) -> None
         worker = pool.submit(ringonce.run_worker)
         assert asked.wait(20)
         ringonce.close()
-        assert worker.done()
-        assert worker.result() is None
+        assert worker.result(20) is None
 
 
 def test_failing_to_open_leaves_no_thread(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from ringonce.core.journal import recipient_key
 from ringonce.model.event import Recipient
 from ringonce.model.notification import State, Status
-from ringonce.model.policy import DAY, MINUTE
+from ringonce.model.policy import DAY, MINUTE, SECOND
 from ringonce.model.transition import Cancel
 from ringonce.ports import Accepted, Brief, Change, RecipientFacts
 from ringonce.store.ledger import Ledger
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 INLINE = 100
 """Events of up to so many recipients are expanded when they are accepted."""
 
-BROKEN_FOR = MINUTE
-"""An event that could not be expanded is tried again after so long."""
+BROKEN_FOR = 5 * SECOND
+"""An event that could not be expanded is tried again after so long; doubled by each failure, up to 5 minutes."""
 OF_THE_DATA = (sa.exc.DataError, sa.exc.IntegrityError, sa.exc.ProgrammingError)
 
 EVENT = (
@@ -161,7 +161,7 @@ class Intake:
         self._content = new.on_conflict_do_nothing(index_elements=["id"])
         self._notifications, self._notification = bulk(notifications, NOTIFICATION)
 
-        self._broken: dict[bytes, int] = {}
+        self._broken: dict[bytes, tuple[int, int]] = {}
         e, d = events.c, dispatch.c
         self._open = (
             sa.select(e.key, e.body, e.cursor, e.total, e.created_at)
@@ -264,10 +264,9 @@ class Intake:
 
         One that can not be decoded, planned or stored is left alone for a while, so that it holds up no other.
         """
-        if self._broken:
-            time = self._duties.time(connection, now)
-            self._broken = {key: until for key, until in self._broken.items() if until > time}
-        found = connection.execute(self._open, {"broken": list(self._broken)}).first()
+        time = self._duties.time(connection, now) if self._broken else 0
+        broken = [key for key, (until, _) in self._broken.items() if until > time]
+        found = connection.execute(self._open, {"broken": broken}).first()
         if found is None:
             return 0
         key, body, cursor, total, created_at = found
@@ -278,8 +277,10 @@ class Intake:
             self._expand(connection, [Chunk(key, event, created_at, chunk, [])], plan, decide, time)
         except Exception as error:
             if not isinstance(error, sa.exc.DBAPIError) or isinstance(error, OF_THE_DATA):
-                self._broken[key] = time + BROKEN_FOR
+                wait = min(2 * self._broken.get(key, (0, BROKEN_FOR // 2))[1], 5 * MINUTE)
+                self._broken[key] = (time + wait, wait)
             raise
+        self._broken.pop(key, None)
         end = cursor + len(chunk)
         connection.execute(
             self._advance, {"b_key": key, "b_cursor": end, "b_done": end >= total or not chunk}
