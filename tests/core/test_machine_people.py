@@ -108,6 +108,8 @@ def test_resolve_not_sent() -> None:
     ended = take(HELD, Resolve(Verdict.NOT_SENT, "ann"), policy=strict)
     assert (ended.state.final, len(emitted(ended)), ended.state.maybe_sent) == (True, 1, False)
     assert len(effects(ended, Alert)) == 1
+    older = take(replace(HELD, unknown=(1, 2)), Resolve(Verdict.NOT_SENT, "ann"), policy=strict)
+    assert (older.state.unknown, older.state.maybe_sent) == ((1,), True)  # nobody spoke about attempt 1
     blank = take(replace(HELD, last_error=None), Resolve(Verdict.NOT_SENT, "ann"), policy=strict)
     assert emitted(blank)[0]["code"] == "NTF_PROVIDER_TRANSIENT"
 

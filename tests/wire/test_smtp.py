@@ -5,6 +5,7 @@ import base64
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -301,6 +302,21 @@ async def test_what_the_last_mail_wrote_does_not_count(mail: MailWire) -> None:
         assert isinstance(answer, NoAnswer)
         assert (answer.fault, answer.sent, answer.stage) == (Fault.RESET_BEFORE_STATUS, False, "RCPT")
         assert server.connections == 1
+
+
+async def test_a_connection_that_falls_silent_between_two_mails_sent_nothing(mail: MailWire) -> None:
+    """When RSET gets no reply the next mail was not sent, although the one before it was."""
+    over = threading.Event()
+
+    def silent(_: Peer) -> None:
+        over.wait(20)
+
+    with serving(lambda peer: talk(peer, {"RSET": silent})) as server:
+        await ask(mail, letter(server))
+        [answer] = await ask(mail, replace(letter(server), timeout=0.3))
+        over.set()
+        assert isinstance(answer, NoAnswer)
+        assert (answer.fault, answer.sent) == (Fault.READ_TIMEOUT, False)
 
 
 @pytest.mark.parametrize("how", ["closed", "421 to RSET"])

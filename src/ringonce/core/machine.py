@@ -425,7 +425,7 @@ def _resolve(s: State, e: Resolve, now: int, _jitter: float, policy: Policy) -> 
         unknown = s.unknown if e.verdict is Verdict.ASSUMED else tally.without(s.unknown, doubt)
         return _sent(s, s.attempts, doubt, None, unknown, notes=(note,))
     error = s.last_error or tally.error_of(tally.LOST)
-    g = tally.ground(s, s.attempts, s.revision, s.spent, ())
+    g = tally.ground(s, s.attempts, s.revision, s.spent, tally.without(s.unknown, doubt))
     used, budget = tally.doubt_budget(s.spent, policy)
     return _retry(g, s.spent, used, budget, now, error, policy, (), (note,), armed=True)
 

@@ -172,6 +172,7 @@ class Dialogue:
     async def reset(self) -> None:
         """Forget what the last mail left. Raises Refused or Broken."""
         self.stage = "MAIL"
+        self.sent = False
         await self._command(_DONE, b"RSET")
 
     async def body(self, message: bytes) -> asyncio.Future[aiosmtplib.SMTPResponse]:
