@@ -15,12 +15,12 @@ def test_exactly_so_many(notifications: int) -> None:
     assert scenario.recipients <= MOST_RECIPIENTS
 
 
-def test_everybody_has_everything() -> None:
-    """At the demo's own size each recipient is told on every channel."""
+def test_every_channel_has_its_share() -> None:
+    """At the demo's own size there are 200 recipients, and every channel tells more than half of them."""
     scenario = Scenario(1_000, 1)
-    assert scenario.recipients == 125
+    assert scenario.recipients == 200
     assert set(scenario.counts) == {way.channel for way in scenario.ways}
-    assert min(scenario.counts.values()) == scenario.recipients
+    assert min(scenario.counts.values()) > 100
 
 
 @pytest.mark.parametrize("notifications", [20, 60, 1_000])
