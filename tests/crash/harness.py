@@ -309,6 +309,16 @@ class Site:
 
         return asyncio.run(read())
 
+    def begun(self) -> int:
+        """How many calls are under way."""
+
+        async def read() -> int:
+            async with Ringonce(self.folder / "ringonce.toml") as ringonce:
+                leases = [row.lease for row in await ringonce.search(limit=500)]
+                return sum(lease is not None and lease.started_at is not None for lease in leases)
+
+        return asyncio.run(read())
+
     def judged(self, count: int) -> "Verdict":
         """As ``verdict``, before everything is drained."""
         return self.verdict(count, drained=False)

@@ -58,7 +58,7 @@ def test_frozen_beyond_its_lease(tmp_path: Path, url: Url, in_doubt: str) -> Non
         frozen = place.worker()
         # The stand-in writes a call into its ledger when it has done it: the first ones that come are beyond the four.
         frozen.said("channels:")
-        eventually(lambda: place.leased() > 0, "calls in flight")
+        eventually(lambda: place.begun() > 0, "calls in flight")
         frozen.signal(signal.SIGSTOP)
         place.kills = 1  # as good as dead
         other = place.worker()
