@@ -5,9 +5,13 @@ from dataclasses import replace
 import pytest
 
 from ringonce.model.notification import Status
-from ringonce.model.policy import InDoubt
+from ringonce.model.outcome import Code, Outcome, OutcomeClass
+from ringonce.model.policy import DAY, InDoubt
+from ringonce.model.transition import Retry
 from ringonce.ports import Change, Row, Write
-from tests.store.kit import LEASE, SECOND, SILENCE, World
+from tests.store.kit import LEASE, SECOND, SILENCE, START, UNREACHABLE, World
+
+REFUSED = Outcome(OutcomeClass.INVALID_PAYLOAD, Code.INVALID_PAYLOAD, text="too long")
 
 
 async def test_unbegun_rows_are_due_again(world: World) -> None:
@@ -76,8 +80,6 @@ async def test_a_row_that_kills_its_workers_is_given_up(world: World) -> None:
 
 async def test_an_answer_clears_the_count_of_crashes(world: World) -> None:
     """The count is of lost leases in a row: a worker that answered was not killed."""
-    from tests.store.kit import UNREACHABLE
-
     id_ = await world.one()
     await world.claim()
     world.now += LEASE
@@ -126,6 +128,38 @@ async def test_max_age(world: World) -> None:
     ages = {"email": None, "push": SECOND}
     swept = await world.store.sweep(world.decide, max_age=ages, now=world.now)
     assert [(s.row.id, s.change.event.reason) for s in swept] == [(other, "max_age")]
+
+
+async def test_max_age_counts_from_the_time_something_is_due(world: World) -> None:
+    """What is scheduled for later than its channel's ``max_age`` is as old as it has been due."""
+    id_ = await world.one(send_at=world.now + 14 * DAY)
+    ages = {"email": 7 * DAY}
+    for days in (8, 14, 20):
+        assert await world.store.sweep(world.decide, max_age=ages, now=START + days * DAY) == []
+    (swept,) = await world.store.sweep(world.decide, max_age=ages, now=START + 21 * DAY)
+    assert (swept.row.id, swept.change.event.reason) == (id_, "max_age")
+
+
+@pytest.mark.parametrize("doubt", [False, True], ids=["failed", "in doubt"])
+async def test_a_persons_retry_begins_the_age_anew(world: World, doubt: bool) -> None:
+    """What is older than ``max_age`` and retried by a person has that time once more."""
+    world.policy = replace(world.policy, in_doubt=InDoubt.HOLD)
+    id_ = await world.one()
+    await world.send(SILENCE if doubt else REFUSED)
+    world.now += 8 * DAY
+    await world.settle(Change(id_, Retry("ann", force=doubt)))
+    ages = {"email": 7 * DAY}
+    assert await world.store.sweep(world.decide, max_age=ages, now=world.now + 7 * DAY - 1) == []
+    (swept,) = await world.store.sweep(world.decide, max_age=ages, now=world.now + 7 * DAY)
+    assert swept.write.state.status is Status.EXPIRED
+
+
+async def test_a_retry_by_itself_keeps_the_age(world: World) -> None:
+    """What the machine tries again within one revision grows older all the same."""
+    await world.one()
+    await world.send(UNREACHABLE)
+    (swept,) = await world.store.sweep(world.decide, max_age={"email": 7 * DAY}, now=START + 7 * DAY)
+    assert swept.change.event.reason == "max_age"
 
 
 async def test_hold_for_ends_a_doubt(world: World) -> None:

@@ -62,6 +62,7 @@ class Dispatch:
     rescued: int
     expires_at: int | None
     created_at: int
+    """Since when its age counts: when its revision was due first, not when it was accepted."""
     subject_key: bytes | None
     collapse_key: bytes | None
 

@@ -170,7 +170,7 @@ class Settler:
         self._free = (
             sa.update(dispatch)
             .where(d.id == k.id)
-            .values({name: k[name] for name in names if name not in {"id", "created_at"}})
+            .values({name: k[name] for name in names if name != "id"})
         )
         self._create = sa.insert(dispatch).from_select(
             names, sa.select(*(k[name] for name in names)).where(sa.true())
@@ -311,26 +311,29 @@ class Settler:
             item.last_attempt = max(item.last_attempt, attempt.number)
             item.touched = True
         moving = write.changed and write.refused is None
+        renewed = moving and write.state.revision > item.state.revision
         if moving:
             item.state = write.state
         if write.read and item.row.read_at is None:
             item.row = replace(item.row, read_at=ledger.now)
         ledger.collect(item.row.id, item.row.tenant, item.row.recipient, item.row.channel, write)
         item.touched |= moving or write.read
-        self._redirect(item, item.state, write, held=held, moving=moving)
+        self._redirect(item, write, ledger.now, held=held, moving=moving)
         desk = item.dispatched
         if desk is not None:
+            if renewed:
+                desk.created_at = max(ledger.now, desk.due_at or ledger.now)
             desk.version, desk.expires_at = item.state.version, item.state.expires_at
         item.told = True
 
     @staticmethod
-    def _redirect(item: Locked, state: State, write: Write, *, held: bool, moving: bool) -> None:
+    def _redirect(item: Locked, write: Write, now: int, *, held: bool, moving: bool) -> None:
         """What becomes of the dispatch row."""
-        desk = item.dispatched
+        desk, state = item.dispatched, item.state
         wanted = write.due if write.refused is None and (moving or held) else None
         if wanted is not None:
             if desk is None:
-                desk = item.dispatched = _desk(item, state)
+                desk = item.dispatched = _desk(item, state, max(now, wanted.at or now))
             desk.free(wanted.purpose, wanted.at, armed=wanted.armed)
         elif state.final and (moving or held):
             item.dispatched = None
@@ -450,8 +453,8 @@ def _told_before(change: Change, known: dict[tuple[UUID, int], AttemptRow]) -> b
     return stored is not None and (stored.fence, stored.outcome) == (told.fence, told.outcome)
 
 
-def _desk(item: Locked, state: State) -> Dispatch:
-    """A dispatch row for a notification that has none (any more); attempt numbers go on."""
+def _desk(item: Locked, state: State, since: int) -> Dispatch:
+    """A dispatch row for a notification that has none (any more): attempt numbers go on, its age begins anew."""
     return Dispatch(
         id=item.row.id,
         lane=item.row.channel,
@@ -467,7 +470,7 @@ def _desk(item: Locked, state: State) -> Dispatch:
         version=state.version,
         rescued=0,
         expires_at=state.expires_at,
-        created_at=item.row.created_at,
+        created_at=since,
         subject_key=item.subject_key,
         collapse_key=item.collapse_key,
     )
