@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.model.transition import LeaseLost
-from ringonce.ports import Settled, Write
+from ringonce.ports import Change, Settled, Write
 from ringonce.store.inbox import Inboxes
 from ringonce.store.ledger import Ledger
 from ringonce.store.rows import (
@@ -26,6 +26,7 @@ from ringonce.store.rows import (
     make_attempt,
     make_row,
     state_values,
+    unanswered,
 )
 from ringonce.store.schema import attempts, dispatch, notifications, outbox, timeline
 from ringonce.store.values import PRIORITIES, digest, dump
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from ringonce.model.notification import State
     from ringonce.model.transition import Note
-    from ringonce.ports import AttemptRow, Change, Decide, OutboxRow, Row
+    from ringonce.ports import AttemptRow, Decide, OutboxRow, Row
     from ringonce.store.addresses import Addresses
     from ringonce.store.dialect import Dialect
     from ringonce.store.duties import Duties
@@ -168,9 +169,7 @@ class Settler:
         self._desk = given("r", **{column.name: column.type for column in DISPATCH})
         k = self._desk.c
         self._free = (
-            sa.update(dispatch)
-            .where(d.id == k.id)
-            .values({name: k[name] for name in names if name != "id"})
+            sa.update(dispatch).where(d.id == k.id).values({name: k[name] for name in names if name != "id"})
         )
         self._create = sa.insert(dispatch).from_select(
             names, sa.select(*(k[name] for name in names)).where(sa.true())
@@ -281,7 +280,12 @@ class Settler:
             write = decide(row, change, held, now)
             if held and item.dispatched is not None and not isinstance(change.event, LeaseLost):
                 item.dispatched.rescued = 0  # the worker that held it lives
+            running = _running(item, change, held=held)
             self._take(item, change, write, ledger, held=held)
+            if running is not None and item.state.final:
+                told = decide(item.now(), running, False, now)  # noqa: FBT003 - ports.Decide
+                self._take(item, running, told, ledger, held=False)
+                write = replace(write, state=item.state)
             settled.append(Settled(change, row, write, held))
         self._write(connection, [item for item in locked.values() if item.touched or item.moved], ledger)
         return settled
@@ -451,6 +455,18 @@ def _told_before(change: Change, known: dict[tuple[UUID, int], AttemptRow]) -> b
         return False
     stored = known.get((change.id, told.number))
     return stored is not None and (stored.fence, stored.outcome) == (told.fence, told.outcome)
+
+
+def _running(item: Locked, change: Change, *, held: bool) -> Change | None:
+    """The loss of an attempt that runs under another lease than that of ``change``, should ``change`` end it all.
+
+    The dispatch row is the only trace of that attempt, and it goes when the notification is final. Not where
+    ``change`` tells of that very attempt: then it is no doubt, and its worker's answer is stored as a late one.
+    """
+    desk = item.dispatched
+    if held or desk is None or desk.started_at is None or getattr(change.event, "attempt", 0) == desk.attempt:
+        return None
+    return Change(item.row.id, LeaseLost(desk.attempt), None, unanswered(item.row, desk, "overtaken"))
 
 
 def _desk(item: Locked, state: State, since: int) -> Dispatch:
