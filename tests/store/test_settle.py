@@ -179,6 +179,34 @@ async def test_a_report_on_the_call_under_way_is_no_doubt(world: World) -> None:
     assert [a.outcome for a in life.attempts] == ["accepted"]
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
+async def test_an_answer_after_the_erasure_brings_nothing_back(world: World, late: bool) -> None:
+    """Of an answer to a call that ran during the erasure, verdict and codes are stored, and no word of it."""
+    words = "no mailbox of ada@secret.example"
+    outcome = Outcome(OutcomeClass.INVALID_PAYLOAD, Code.INVALID_PAYLOAD, "5.6.0", text=words)
+    for event_id in ("e-1", "e-2"):
+        await world.one(event_id, recipient="ada", address="ada@secret.example")
+    one, two = await world.begin(), await world.begin()
+    if late:
+        world.now += LEASE
+        await world.rescue()
+    await world.store.erase("", "ada", world.decide, now=world.now)
+    told = {"answer": words, "message_id": "<ada@secret.example>"}
+    await world.settle(
+        world.answer(one, outcome, **told),
+        world.answer(two, replace(ACCEPTED, message_id="<ada@secret.example>"), **told),
+    )
+    lives = [await world.life(claimed.row.id) for claimed in (one, two)]
+    assert "secret" not in repr(lives)
+    assert [[a.outcome for a in life.attempts] for life in lives] == [["invalid_payload"], ["accepted"]]
+    states = [life.row.state for life in lives]
+    ended = [Status.CANCELLED] * 2 if late else [Status.FAILED, Status.SENT]
+    assert [state.status for state in states] == ended
+    assert [state.maybe_sent for state in states] == [False, late]
+    if not late:
+        assert states[0].last_error.provider_code == "5.6.0"
+
+
 async def test_settle_again_after_a_lost_reply(world: World) -> None:
     """Telling a result twice has no second effect, whatever became of the row in between."""
     id_ = await world.one()

@@ -1,6 +1,7 @@
 """Rescue, sweep, cancel by subject: what no worker reports."""
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -8,7 +9,8 @@ from ringonce.model.notification import Status
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import DAY, InDoubt
 from ringonce.model.transition import Retry
-from ringonce.ports import Change, Row, Write
+from ringonce.ports import AttemptRow, Change, Row, Write
+from ringonce.store.rows import attempt_values
 from tests.store.kit import LEASE, SECOND, SILENCE, START, UNREACHABLE, World
 
 REFUSED = Outcome(OutcomeClass.INVALID_PAYLOAD, Code.INVALID_PAYLOAD, text="too long")
@@ -105,6 +107,27 @@ async def test_one_row_that_fails_does_not_stop_the_rescue(
     (settled,) = await world.store.rescue(decide, now=world.now)
     assert settled.row.id == good
     assert "can not be moved on" in caplog.text
+
+
+async def test_a_refused_row_is_logged_without_its_values(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values that the database refuses stay out of the log: it names the notification and the error, no trace."""
+    bad, good = await world.one("e-1"), await world.one("e-2")
+    await world.begin()
+    await world.begin()
+    world.now += LEASE
+
+    def poisonous(id_: UUID, row: AttemptRow) -> tuple[object, ...]:
+        values = attempt_values(id_, row)
+        return (*values[:4], None, *values[5:]) if id_ == bad else values
+
+    monkeypatch.setattr("ringonce.store.settle.attempt_values", poisonous)
+    (settled,) = await world.rescue()
+    assert settled.row.id == good
+    (record,) = (r for r in caplog.records if r.name == "ringonce.store" and r.levelname == "ERROR")
+    assert record.getMessage() == f"notification {bad} can not be moved on: DataRefusedError"
+    assert record.exc_info is None
 
 
 async def test_expiry(world: World) -> None:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from ringonce.model.transition import LeaseLost
 from ringonce.ports import Change, Settled, Write
+from ringonce.store.erasure import ERASED, wordless
 from ringonce.store.inbox import Inboxes
 from ringonce.store.ledger import Ledger
 from ringonce.store.rows import (
@@ -278,6 +279,8 @@ class Settler:
                 settled.append(Settled(change, row, Write(row.state, changed=False), lease_held=True))
                 continue
             write = decide(row, change, held, now)
+            if row.recipient == ERASED:
+                write = wordless(write, change)
             if held and item.dispatched is not None and not isinstance(change.event, LeaseLost):
                 item.dispatched.rescued = 0  # the worker that held it lives
             running = _running(item, change, held=held)
