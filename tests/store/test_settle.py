@@ -5,13 +5,14 @@ from uuid import UUID
 
 import pytest
 
+from ringonce.core.journal import client_reference
 from ringonce.errors import IllegalTransition
 from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import Status
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import InDoubt
-from ringonce.model.transition import Cancel, Enqueued, LateAnswer, Note, Resolve, Retry, Verdict
-from ringonce.ports import AttemptRow, Change, LanePause, Query, Row, Write
+from ringonce.model.transition import Cancel, Enqueued, LateAnswer, Note, Receipt, Resolve, Retry, Verdict
+from ringonce.ports import AttemptRow, Change, Claimed, LanePause, Query, Row, Write
 from ringonce.store.rows import attempt_values
 from tests.store.kit import ACCEPTED, LEASE, NOBODY, SECOND, SILENCE, UNREACHABLE, World
 
@@ -110,6 +111,100 @@ async def test_late_acceptance_stops_the_newer_lease(world: World) -> None:
     life = await world.life(id_)
     assert life.row.state.status is Status.SENT
     assert life.due is None
+
+
+async def _overtaken(world: World) -> tuple[UUID, Claimed, Claimed]:
+    """The first call lost its lease, the second one is under way: the row and both claims."""
+    id_ = await world.one()
+    slow = await world.begin("w-1")
+    world.now += LEASE
+    await world.rescue()
+    world.now += 10 * SECOND
+    await world.arm()
+    return id_, slow, await world.begin("w-2")
+
+
+async def test_a_call_under_way_is_not_forgotten_by_a_late_acceptance(world: World) -> None:
+    """What ends a notification while a newer call runs leaves that call as an attempt without a verdict."""
+    id_, slow, fast = await _overtaken(world)
+    begun = world.now
+    world.now += SECOND
+    (settled,) = await world.settle(world.answer(slow))
+    life = await world.life(id_)
+    state = life.row.state
+    assert (state.status, state.rests_on, state.attempts, state.unknown) == (Status.SENT, 1, 2, (2,))
+    assert settled.write.state == state
+    assert life.due is None
+    second = life.attempts[1]
+    assert (second.number, second.outcome, second.rule, second.late) == (2, "unknown", "overtaken", False)
+    assert (second.started_at, second.ended_at) == (begun, None)
+    assert (second.fence, second.revision) == (fast.row.lease.fence, 1)
+    assert second.reference == client_reference(id_, 1)
+    report = (await world.store.report())[0]
+    assert (report["sent"], report["repeats"], report["late_answers"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("outcome", [ACCEPTED, UNREACHABLE], ids=["accepted", "refused"])
+@pytest.mark.parametrize("together", [False, True], ids=["later", "in one batch"])
+async def test_an_overtaken_call_is_told_later(world: World, outcome: Outcome, together: bool) -> None:
+    """The answer to a call that was overtaken becomes the verdict of its attempt, and changes nothing else."""
+    id_, slow, fast = await _overtaken(world)
+    late, answer = world.answer(slow), world.answer(fast, outcome, 2, "w-2")
+    if together:
+        await world.settle(late, answer)
+    else:
+        await world.settle(late)
+        (settled,) = await world.settle(answer)
+        assert not settled.lease_held
+    life = await world.life(id_)
+    state = life.row.state
+    assert (state.status, state.revision, state.rests_on, state.attempts) == (Status.SENT, 1, 1, 2)
+    assert (state.unknown, state.message_id, life.due) == ((), "m-1", None)
+    assert [(a.number, a.outcome, a.late) for a in life.attempts] == [
+        (1, "accepted", True),
+        (2, outcome.cls.value, True),
+    ]
+    assert len(await world.store.outbox()) == 1
+
+
+async def test_a_report_on_the_call_under_way_is_no_doubt(world: World) -> None:
+    """A provider that reports the arrival before its answer is stored leaves no doubt about that call."""
+    id_ = await world.one()
+    claimed = await world.begin()
+    await world.settle(Change(id_, Receipt(1, "delivered")))
+    assert (await world.life(id_)).row.state.unknown == ()
+    await world.settle(world.answer(claimed))
+    life = await world.life(id_)
+    assert (life.row.state.status, life.row.state.attempts) == (Status.SENT, 1)
+    assert [a.outcome for a in life.attempts] == ["accepted"]
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["in time", "late"])
+async def test_an_answer_after_the_erasure_brings_nothing_back(world: World, late: bool) -> None:
+    """Of an answer to a call that ran during the erasure, verdict and codes are stored, and no word of it."""
+    words = "no mailbox of ada@secret.example"
+    outcome = Outcome(OutcomeClass.INVALID_PAYLOAD, Code.INVALID_PAYLOAD, "5.6.0", text=words)
+    for event_id in ("e-1", "e-2"):
+        await world.one(event_id, recipient="ada", address="ada@secret.example")
+    one, two = await world.begin(), await world.begin()
+    if late:
+        world.now += LEASE
+        await world.rescue()
+    await world.store.erase("", "ada", world.decide, now=world.now)
+    told = {"answer": words, "message_id": "<ada@secret.example>"}
+    await world.settle(
+        world.answer(one, outcome, **told),
+        world.answer(two, replace(ACCEPTED, message_id="<ada@secret.example>"), **told),
+    )
+    lives = [await world.life(claimed.row.id) for claimed in (one, two)]
+    assert "secret" not in repr(lives)
+    assert [[a.outcome for a in life.attempts] for life in lives] == [["invalid_payload"], ["accepted"]]
+    states = [life.row.state for life in lives]
+    ended = [Status.CANCELLED] * 2 if late else [Status.FAILED, Status.SENT]
+    assert [state.status for state in states] == ended
+    assert [state.maybe_sent for state in states] == [False, late]
+    if not late:
+        assert states[0].last_error.provider_code == "5.6.0"
 
 
 async def test_settle_again_after_a_lost_reply(world: World) -> None:
@@ -374,7 +469,7 @@ async def test_repeats_are_counted(world: World) -> None:
 
 
 async def _claimed_like(world: World, id_):  # noqa: ANN001, ANN202
-    from ringonce.ports import Claimed, Lease
+    from ringonce.ports import Lease
 
     life = await world.life(id_)
     row = replace(life.row, lease=Lease("gone", 1, 0), state=replace(life.row.state, revision=1))

@@ -1,13 +1,19 @@
 """Rescue, sweep, cancel by subject: what no worker reports."""
 
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
 from ringonce.model.notification import Status
-from ringonce.model.policy import InDoubt
-from ringonce.ports import Change, Row, Write
-from tests.store.kit import LEASE, SECOND, SILENCE, World
+from ringonce.model.outcome import Code, Outcome, OutcomeClass
+from ringonce.model.policy import DAY, InDoubt
+from ringonce.model.transition import Retry
+from ringonce.ports import AttemptRow, Change, Row, Write
+from ringonce.store.rows import attempt_values
+from tests.store.kit import LEASE, SECOND, SILENCE, START, UNREACHABLE, World
+
+REFUSED = Outcome(OutcomeClass.INVALID_PAYLOAD, Code.INVALID_PAYLOAD, text="too long")
 
 
 async def test_unbegun_rows_are_due_again(world: World) -> None:
@@ -76,8 +82,6 @@ async def test_a_row_that_kills_its_workers_is_given_up(world: World) -> None:
 
 async def test_an_answer_clears_the_count_of_crashes(world: World) -> None:
     """The count is of lost leases in a row: a worker that answered was not killed."""
-    from tests.store.kit import UNREACHABLE
-
     id_ = await world.one()
     await world.claim()
     world.now += LEASE
@@ -105,6 +109,27 @@ async def test_one_row_that_fails_does_not_stop_the_rescue(
     assert "can not be moved on" in caplog.text
 
 
+async def test_a_refused_row_is_logged_without_its_values(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values that the database refuses stay out of the log: it names the notification and the error, no trace."""
+    bad, good = await world.one("e-1"), await world.one("e-2")
+    await world.begin()
+    await world.begin()
+    world.now += LEASE
+
+    def poisonous(id_: UUID, row: AttemptRow) -> tuple[object, ...]:
+        values = attempt_values(id_, row)
+        return (*values[:4], None, *values[5:]) if id_ == bad else values
+
+    monkeypatch.setattr("ringonce.store.settle.attempt_values", poisonous)
+    (settled,) = await world.rescue()
+    assert settled.row.id == good
+    (record,) = (r for r in caplog.records if r.name == "ringonce.store" and r.levelname == "ERROR")
+    assert record.getMessage() == f"notification {bad} can not be moved on: DataRefusedError"
+    assert record.exc_info is None
+
+
 async def test_expiry(world: World) -> None:
     """A row past ``expires_at`` ends, also in a paused lane; a leased one is left to its worker."""
     first = await world.one("e-1", expires_at=world.now + SECOND)
@@ -126,6 +151,38 @@ async def test_max_age(world: World) -> None:
     ages = {"email": None, "push": SECOND}
     swept = await world.store.sweep(world.decide, max_age=ages, now=world.now)
     assert [(s.row.id, s.change.event.reason) for s in swept] == [(other, "max_age")]
+
+
+async def test_max_age_counts_from_the_time_something_is_due(world: World) -> None:
+    """What is scheduled for later than its channel's ``max_age`` is as old as it has been due."""
+    id_ = await world.one(send_at=world.now + 14 * DAY)
+    ages = {"email": 7 * DAY}
+    for days in (8, 14, 20):
+        assert await world.store.sweep(world.decide, max_age=ages, now=START + days * DAY) == []
+    (swept,) = await world.store.sweep(world.decide, max_age=ages, now=START + 21 * DAY)
+    assert (swept.row.id, swept.change.event.reason) == (id_, "max_age")
+
+
+@pytest.mark.parametrize("doubt", [False, True], ids=["failed", "in doubt"])
+async def test_a_persons_retry_begins_the_age_anew(world: World, doubt: bool) -> None:
+    """What is older than ``max_age`` and retried by a person has that time once more."""
+    world.policy = replace(world.policy, in_doubt=InDoubt.HOLD)
+    id_ = await world.one()
+    await world.send(SILENCE if doubt else REFUSED)
+    world.now += 8 * DAY
+    await world.settle(Change(id_, Retry("ann", force=doubt)))
+    ages = {"email": 7 * DAY}
+    assert await world.store.sweep(world.decide, max_age=ages, now=world.now + 7 * DAY - 1) == []
+    (swept,) = await world.store.sweep(world.decide, max_age=ages, now=world.now + 7 * DAY)
+    assert swept.write.state.status is Status.EXPIRED
+
+
+async def test_a_retry_by_itself_keeps_the_age(world: World) -> None:
+    """What the machine tries again within one revision grows older all the same."""
+    await world.one()
+    await world.send(UNREACHABLE)
+    (swept,) = await world.store.sweep(world.decide, max_age={"email": 7 * DAY}, now=START + 7 * DAY)
+    assert swept.change.event.reason == "max_age"
 
 
 async def test_hold_for_ends_a_doubt(world: World) -> None:

@@ -8,7 +8,7 @@ again still reaches nobody twice. Events of ours in the outbox name nobody and n
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from ringonce.ports import Decide
+    from ringonce.ports import Decide, Write
     from ringonce.store.dialect import Dialect
     from ringonce.store.settle import Settler
 
@@ -66,6 +66,24 @@ class Names:
         if isinstance(value, dict):
             return {key: self.scrub(item) for key, item in value.items()}
         return [self.scrub(item) for item in value] if isinstance(value, list) else value
+
+
+def wordless(write: Write, change: Change) -> Write:
+    """What follows from ``change`` for an erased person: it may answer a call that began before the erasure.
+
+    Attempt, status and codes are stored; the provider's words and its name for the message may name the person.
+    """
+    attempt, state = write.attempt or change.attempt, write.state
+    if attempt is not None:
+        attempt = replace(attempt, answer="", message_id=None)
+    error = replace(state.last_error, text="") if state.last_error else None
+    notes = tuple(
+        replace(note, detail={key: value for key, value in note.detail.items() if key != "text"})
+        for note in write.notes
+    )
+    return replace(
+        write, attempt=attempt, state=replace(state, last_error=error, message_id=None), notes=notes
+    )
 
 
 class Erasure:

@@ -493,7 +493,7 @@ def _desk(chunk: Chunk, new: NewNotification, time: int) -> Dispatch | None:
         version=state.version,
         rescued=0,
         expires_at=state.expires_at,
-        created_at=time,
+        created_at=max(time, due.at or time),
         subject_key=None if event.subject is None else _subject_key(event),
         collapse_key=None if event.collapse is None else _collapse_key(event, new.recipient, new.channel),
     )

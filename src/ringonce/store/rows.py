@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ringonce.core.journal import client_reference
 from ringonce.model.notification import Address, Content, LastError, Spent, State, Status
 from ringonce.ports import AttemptRow, Due, Lease, OutboxRow, Row
 from ringonce.store.schema import addresses, attempts, contents, dispatch, events, notifications, outbox
@@ -62,6 +63,7 @@ class Dispatch:
     rescued: int
     expires_at: int | None
     created_at: int
+    """Since when its age counts: when its revision was due first, not when it was accepted."""
     subject_key: bytes | None
     collapse_key: bytes | None
 
@@ -160,6 +162,21 @@ def attempt_values(id_: UUID, row: AttemptRow) -> tuple[Any, ...]:
 def make_attempt(values: Sequence[Any]) -> AttemptRow:
     """Read the columns ATTEMPT."""
     return AttemptRow(*values[1:-1])
+
+
+def unanswered(row: Row, desk: Dispatch, rule: str) -> AttemptRow:
+    """The attempt that stands open in ``desk``, as one whose end nobody knows; ``rule`` says why."""
+    return AttemptRow(
+        number=desk.attempt,
+        revision=row.state.revision,
+        fence=desk.fence,
+        account=row.account,
+        started_at=desk.started_at or 0,
+        ended_at=None,
+        outcome="unknown",
+        reference=client_reference(row.id, row.state.revision),
+        rule=rule,
+    )
 
 
 def make_due(dispatched: Dispatch | None) -> Due | None:

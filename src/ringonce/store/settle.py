@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.model.transition import LeaseLost
-from ringonce.ports import Settled, Write
+from ringonce.ports import Change, Settled, Write
+from ringonce.store.erasure import ERASED, wordless
 from ringonce.store.inbox import Inboxes
 from ringonce.store.ledger import Ledger
 from ringonce.store.rows import (
@@ -26,6 +27,7 @@ from ringonce.store.rows import (
     make_attempt,
     make_row,
     state_values,
+    unanswered,
 )
 from ringonce.store.schema import attempts, dispatch, notifications, outbox, timeline
 from ringonce.store.values import PRIORITIES, digest, dump
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
     from ringonce.model.notification import State
     from ringonce.model.transition import Note
-    from ringonce.ports import AttemptRow, Change, Decide, OutboxRow, Row
+    from ringonce.ports import AttemptRow, Decide, OutboxRow, Row
     from ringonce.store.addresses import Addresses
     from ringonce.store.dialect import Dialect
     from ringonce.store.duties import Duties
@@ -168,9 +170,7 @@ class Settler:
         self._desk = given("r", **{column.name: column.type for column in DISPATCH})
         k = self._desk.c
         self._free = (
-            sa.update(dispatch)
-            .where(d.id == k.id)
-            .values({name: k[name] for name in names if name not in {"id", "created_at"}})
+            sa.update(dispatch).where(d.id == k.id).values({name: k[name] for name in names if name != "id"})
         )
         self._create = sa.insert(dispatch).from_select(
             names, sa.select(*(k[name] for name in names)).where(sa.true())
@@ -279,9 +279,16 @@ class Settler:
                 settled.append(Settled(change, row, Write(row.state, changed=False), lease_held=True))
                 continue
             write = decide(row, change, held, now)
+            if row.recipient == ERASED:
+                write = wordless(write, change)
             if held and item.dispatched is not None and not isinstance(change.event, LeaseLost):
                 item.dispatched.rescued = 0  # the worker that held it lives
+            running = _running(item, change, held=held)
             self._take(item, change, write, ledger, held=held)
+            if running is not None and item.state.final:
+                told = decide(item.now(), running, False, now)  # noqa: FBT003 - ports.Decide
+                self._take(item, running, told, ledger, held=False)
+                write = replace(write, state=item.state)
             settled.append(Settled(change, row, write, held))
         self._write(connection, [item for item in locked.values() if item.touched or item.moved], ledger)
         return settled
@@ -311,26 +318,29 @@ class Settler:
             item.last_attempt = max(item.last_attempt, attempt.number)
             item.touched = True
         moving = write.changed and write.refused is None
+        renewed = moving and write.state.revision > item.state.revision
         if moving:
             item.state = write.state
         if write.read and item.row.read_at is None:
             item.row = replace(item.row, read_at=ledger.now)
         ledger.collect(item.row.id, item.row.tenant, item.row.recipient, item.row.channel, write)
         item.touched |= moving or write.read
-        self._redirect(item, item.state, write, held=held, moving=moving)
+        self._redirect(item, write, ledger.now, held=held, moving=moving)
         desk = item.dispatched
         if desk is not None:
+            if renewed:
+                desk.created_at = max(ledger.now, desk.due_at or ledger.now)
             desk.version, desk.expires_at = item.state.version, item.state.expires_at
         item.told = True
 
     @staticmethod
-    def _redirect(item: Locked, state: State, write: Write, *, held: bool, moving: bool) -> None:
+    def _redirect(item: Locked, write: Write, now: int, *, held: bool, moving: bool) -> None:
         """What becomes of the dispatch row."""
-        desk = item.dispatched
+        desk, state = item.dispatched, item.state
         wanted = write.due if write.refused is None and (moving or held) else None
         if wanted is not None:
             if desk is None:
-                desk = item.dispatched = _desk(item, state)
+                desk = item.dispatched = _desk(item, state, max(now, wanted.at or now))
             desk.free(wanted.purpose, wanted.at, armed=wanted.armed)
         elif state.final and (moving or held):
             item.dispatched = None
@@ -450,8 +460,20 @@ def _told_before(change: Change, known: dict[tuple[UUID, int], AttemptRow]) -> b
     return stored is not None and (stored.fence, stored.outcome) == (told.fence, told.outcome)
 
 
-def _desk(item: Locked, state: State) -> Dispatch:
-    """A dispatch row for a notification that has none (any more); attempt numbers go on."""
+def _running(item: Locked, change: Change, *, held: bool) -> Change | None:
+    """The loss of an attempt that runs under another lease than that of ``change``, should ``change`` end it all.
+
+    The dispatch row is the only trace of that attempt, and it goes when the notification is final. Not where
+    ``change`` tells of that very attempt: then it is no doubt, and its worker's answer is stored as a late one.
+    """
+    desk = item.dispatched
+    if held or desk is None or desk.started_at is None or getattr(change.event, "attempt", 0) == desk.attempt:
+        return None
+    return Change(item.row.id, LeaseLost(desk.attempt), None, unanswered(item.row, desk, "overtaken"))
+
+
+def _desk(item: Locked, state: State, since: int) -> Dispatch:
+    """A dispatch row for a notification that has none (any more): attempt numbers go on, its age begins anew."""
     return Dispatch(
         id=item.row.id,
         lane=item.row.channel,
@@ -467,7 +489,7 @@ def _desk(item: Locked, state: State) -> Dispatch:
         version=state.version,
         rescued=0,
         expires_at=state.expires_at,
-        created_at=item.row.created_at,
+        created_at=since,
         subject_key=item.subject_key,
         collapse_key=item.collapse_key,
     )

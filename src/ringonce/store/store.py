@@ -344,6 +344,9 @@ class SqlStore:
         for id_ in ids:
             try:
                 result.extend(await self._run(partial(work, ids=[id_])))
+            except DataRefusedError as error:
+                kind = type(error).__name__
+                log.error("notification %s can not be moved on: %s", id_, kind)  # noqa: TRY400 - a trace quotes values
             except Exception as error:
                 if not _one_rows_fault(error):
                     raise

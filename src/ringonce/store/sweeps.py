@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from ringonce.core.journal import client_reference
 from ringonce.model.transition import Cancel, Expire, LeaseLost, Resolve, Verdict
-from ringonce.ports import AttemptRow, Change, Settled
+from ringonce.ports import Change, Settled
+from ringonce.store.rows import unanswered
 from ringonce.store.schema import FREE, HOLD, LEASED, Words, cancellations, dispatch, events, notifications
 from ringonce.store.values import digest
 
@@ -102,17 +102,7 @@ class Sweeps:
                 desk.free(desk.purpose, time)
                 item.moved = True
                 continue
-            attempt = AttemptRow(
-                number=desk.attempt,
-                revision=item.row.state.revision,
-                fence=desk.fence,
-                account=item.row.account,
-                started_at=desk.started_at,
-                ended_at=None,
-                outcome="unknown",
-                reference=client_reference(id_, item.row.state.revision),
-                rule="lease lost",
-            )
+            attempt = unanswered(item.row, desk, "lease lost")
             guard = (desk.owner or "", desk.fence)
             changes.append(Change(id_, LeaseLost(desk.attempt, crashed_too_often=too_often), guard, attempt))
         return self._settler.apply(connection, lost, changes, decide, time)
