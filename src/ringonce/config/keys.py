@@ -200,7 +200,11 @@ POLICY_KEYS = (
         kinds.decimal(least=1, most=1_000),
         "How much longer the backoff is after a rate limit; never less than the provider's Retry-After.",
     ),
-    Key("max_age", kinds.duration_or_none(least=SECOND), "A notification that has been due for longer than this expires."),
+    Key(
+        "max_age",
+        kinds.duration_or_none(least=SECOND),
+        "A notification that was due longer ago than this expires.",
+    ),
     Key("timeout", kinds.duration(least=10 * MILLISECOND, most=DAY), "How long one call may take."),
     Key(
         "lease", kinds.duration(least=100 * MILLISECOND, most=DAY), "How long a dead worker keeps its claims."
