@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ringonce.core.machine import exhausted
 from ringonce.engine.credentials import Missing
-from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, judge
+from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, judge, unread
 from ringonce.model.outcome import Outcome
 from ringonce.model.policy import OnAuth
 from ringonce.model.transition import Answered, Cancel, Expire, Note
@@ -264,18 +264,22 @@ class Lane:
         started = shared.clock.monotonic()
         slow = started - before > entry.channel.lease / 2_000_000
         batch: list[tuple[object, Request]] = []
+        sent: list[tuple[UUID, int]] = []
         for id_, number in marked.begun.items():
             holding = self._held.get(id_)
             if slow or holding is None or started >= holding.until:
                 continue  # not sure that the lease is still ours when the request goes out
             claimed, request = requests[id_]
             batch.append((Flight(entry, claimed.row, number, marked.now, started, credential), request))
-            self._flying.add((id_, _fence(claimed.row)))
-            del self._pending[id_]
+            sent.append((id_, _fence(claimed.row)))
         for id_, subject in marked.cancelled.items():
             self._settle_unbegun(requests[id_][0].row, Cancel(by="subject", reason=subject))
         if batch:
+            # A wire that raises has taken none of them: the wave's end takes their marks back.
             shared.wire.submit(batch, self.deliver)
+        self._flying.update(sent)
+        for id_, _ in sent:
+            del self._pending[id_]
 
     def deliver(self, answers: Sequence[tuple[object, Answer]]) -> None:
         """Answers from the wire: classify each and hand it to the group commit. The slot frees with its commit."""
@@ -284,29 +288,41 @@ class Lane:
         for token, answer in answers:
             if not isinstance(token, Flight):  # pragma: no cover - the wire returns what it was given
                 continue
-            row, entry = token.row, token.entry
             ended_at = token.started_at + int((now - token.started) * 1_000_000)
-            account = f"{entry.channel.name}:{entry.provider.account}"
-            outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
-            if outcome.refresh and token.credential is not None:
-                shared.credentials.refused(entry, token.credential)
-            change = Change(
-                row.id,
-                Answered(token.number, outcome),
-                guard=(shared.owner, _fence(row)),
-                attempt=attempt_row(
-                    row,
-                    token.number,
-                    outcome,
-                    started_at=token.started_at,
-                    ended_at=ended_at,
-                    account=row.account,
-                ),
-            )
+            try:
+                outcome, change = self._verdict(token, answer, ended_at)
+            except Exception:
+                # One bad answer must not lose the verdicts of those that came with it.
+                log.exception("bug: the answer to notification %s could not be judged", token.row.id)
+                outcome = unread(token.entry)
+                change = self._change(token, outcome, ended_at)
             shared.settler.put(change).add_done_callback(self._landed)
             pause = shared.failing.judge(self.name, outcome, ended_at)
             if pause is not None:
                 shared.settler.pause(pause)
+
+    def _verdict(self, flight: Flight, answer: Answer, ended_at: int) -> tuple[Outcome, Change]:
+        """What the answer means, after the brake and with a refused credential put away."""
+        entry, shared = flight.entry, self._shared
+        account = f"{entry.channel.name}:{entry.provider.account}"
+        outcome = shared.drops.judge(account, judge(entry, flight.row, answer, ended_at))
+        change = self._change(flight, outcome, ended_at)
+        if outcome.refresh and flight.credential is not None:
+            shared.credentials.refused(entry, flight.credential)
+        return outcome, change
+
+    def _change(self, flight: Flight, outcome: Outcome, ended_at: int) -> Change:
+        row = flight.row
+        attempt = attempt_row(
+            row,
+            flight.number,
+            outcome,
+            started_at=flight.started_at,
+            ended_at=ended_at,
+            account=row.account,
+        )
+        guard = (self._shared.owner, _fence(row))
+        return Change(row.id, Answered(flight.number, outcome), guard=guard, attempt=attempt)
 
     def _landed(self, future: asyncio.Future[Settled]) -> None:
         if not future.cancelled():
