@@ -94,6 +94,7 @@ class Lane:
         self._held: dict[UUID, Holding] = {}
         self._poll = POLL_BUSY
         self._clock_pair = (0, 0.0)
+        self._paused = False
         self.wake = _nothing
 
     @property
@@ -113,6 +114,9 @@ class Lane:
 
     async def turn(self) -> float:
         """One wave at most. Returns the seconds to wait before the next."""
+        if self._paused:
+            self._paused = False
+            self._return_ready()
         if self._undone:
             await self._undo()
         await self._shared.refresh()
@@ -126,6 +130,8 @@ class Lane:
         if free <= 0:
             return POLL_IDLE  # an answer wakes the loop before
         full = await self._claim(entry, free)
+        if self._paused:
+            return 0.0  # what was claimed before the pause was known goes back
         held = self._shared.credentials.get(entry, self._woken) if self._ready else None
         if isinstance(held, Missing):
             if held.outcome is not None:
@@ -141,10 +147,13 @@ class Lane:
 
     async def give_back(self) -> None:
         """Give everything back that led to no call: rows claimed and not begun, marks that were not used."""
-        self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in self._ready)
-        self._ready.clear()
+        self._return_ready()
         if self._undone:
             await self._undo()
+
+    def _return_ready(self) -> None:
+        self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in self._ready)
+        self._ready.clear()
 
     def _free(self, entry: Entry) -> int:
         limit = 1 if self._shared.failing.probing(self.name) else entry.channel.concurrency
@@ -269,6 +278,8 @@ class Lane:
             holding = self._held.get(id_)
             if slow or holding is None or started >= holding.until:
                 continue  # not sure that the lease is still ours when the request goes out
+            if self._paused:
+                continue  # it became known since this turn began
             claimed, request = requests[id_]
             batch.append((Flight(entry, claimed.row, number, marked.now, started, credential), request))
             sent.append((id_, _fence(claimed.row)))
@@ -299,6 +310,7 @@ class Lane:
             shared.settler.put(change).add_done_callback(self._landed)
             pause = shared.failing.judge(self.name, outcome, ended_at)
             if pause is not None:
+                self._paused = True
                 shared.settler.pause(pause)
 
     def _verdict(self, flight: Flight, answer: Answer, ended_at: int) -> tuple[Outcome, Change]:
@@ -326,7 +338,10 @@ class Lane:
 
     def _landed(self, future: asyncio.Future[Settled]) -> None:
         if not future.cancelled():
-            change = future.result().change
+            settled = future.result()
+            change, write = settled.change, settled.write
+            if write is not None and any(pause.lane == self.name for pause in write.pauses):
+                self._paused = True  # what is ready was claimed before, and waits like the rest
             fence = change.guard[1] if change.guard else 0
             self._flying.discard((change.id, fence))
             self._forget(change.id, fence)
