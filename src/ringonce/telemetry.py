@@ -36,6 +36,7 @@ ALERTS = {
     "auth": "A provider refuses the credential. What it concerns is paused and waits.",
     "bad_override": "A setting that was changed at run time contradicts the file and is ignored.",
     "bug": "Something that must not happen; the log has the trace.",
+    "channel_gone": "Notifications wait for a channel that is not configured any more, until they are too old.",
     "credential_failing": "No credential could be fetched for five minutes; the channel waits.",
     "exhausted": "A notification used all its attempts: a terminal failure.",
     "guard_failing": "A subject guard has failed for five minutes; its notifications wait.",

@@ -235,6 +235,65 @@ def test_a_bug_in_a_provider(kept: Credentials, entropy: SteadyEntropy) -> None:
     assert missing.refused
 
 
+@pytest.mark.parametrize("result", ["token", Credential("t", "soon"), Credential(b"t")])  # type: ignore[arg-type]
+def test_a_grant_of_a_wrong_type(
+    kept: Credentials, wire: KeptWire, clock: StandingClock, result: Any
+) -> None:
+    """What is no credential is a refusal that names the method; it is asked for again, and waiting lanes wake."""
+
+    class Confused(Granting):
+        def granted(self, answer: Answer, context: Context) -> Any:
+            return result
+
+    channel = entry(Confused)
+    woken: list[int] = []
+    for calls in (1, 2):
+        assert kept.get(channel, lambda: woken.append(1)) == Missing(kept.now())
+        assert wire.calls == calls
+        wire.answer()
+        missing = kept.get(channel, list)
+        assert isinstance(missing, Missing)
+        assert missing.refused
+        assert missing.outcome is not None
+        assert "granted() must return" in missing.outcome.text
+        assert len(woken) == calls
+        clock.seconds += 1
+
+
+def test_a_request_for_a_grant_of_a_wrong_type(kept: Credentials, wire: KeptWire) -> None:
+    """What is no request is a refusal, and never reaches the wire."""
+
+    class Confused(Granting):
+        def grant(self, context: Context) -> Any:
+            return "http://127.0.0.1/token"
+
+    missing = kept.get(entry(Confused), list)
+    assert isinstance(missing, Missing)
+    assert missing.refused
+    assert wire.calls == 0
+
+
+def test_a_wire_that_does_not_take_the_fetch(
+    kept: Credentials, wire: KeptWire, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fetch that the wire did not take has failed for now: it is made again after a wait."""
+
+    def refuse(_batch: object, _deliver: object) -> None:
+        raise RuntimeError("out of threads")
+
+    channel = entry()
+    with monkeypatch.context() as broken:
+        broken.setattr(wire, "submit", refuse)
+        missing = kept.get(channel, list)
+    assert isinstance(missing, Missing)
+    assert missing.outcome is not None
+    assert not missing.refused
+    clock.seconds += 1
+    kept.get(channel, list)
+    wire.answer()
+    assert kept.get(channel, list) == Held("t1")
+
+
 def test_the_base_asks_nobody(entropy: SteadyEntropy) -> None:
     """The default provider needs no grant, and reading one is a bug."""
 

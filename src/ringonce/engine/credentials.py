@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
-from ringonce.model.exchange import Credential
+from ringonce.model.exchange import Credential, Request
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import MINUTE, SECOND
 from ringonce.provider import Context
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ringonce.engine.channels import Entry
-    from ringonce.model.exchange import Answer, Request
+    from ringonce.model.exchange import Answer
     from ringonce.ports import Entropy, Telemetry, Wire
 
 log = logging.getLogger("ringonce")
@@ -29,6 +29,13 @@ WAIT_LAST = MINUTE
 ALERT_AFTER = 5 * MINUTE
 FRESH_FOR = 0.8
 """The share of a credential's life after which the next one is fetched, beside the calls that go on."""
+
+_NOT_TAKEN = Outcome(
+    OutcomeClass.TRANSIENT,
+    Code.TRANSIENT,
+    text="the call for it could not be made, see the log",
+    rule="wire error",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,12 @@ class Credentials:
             for _, answer in answers:
                 self._landed(entry, slot, read(entry, answer, context))
 
-        self._wire.submit([("credential", request)], deliver)
+        try:
+            self._wire.submit([("credential", request)], deliver)
+        except Exception:
+            log.exception("bug: the wire did not take the call for a credential")
+            slot.fetching = False
+            self._failed(entry, slot, _NOT_TAKEN, now)
 
     def _landed(self, entry: Entry, slot: _Slot, result: Credential | Outcome) -> None:
         now = self._clock()
@@ -181,21 +193,28 @@ def fetching(entry: Entry, now: int, entropy: Entropy) -> Context:
 def ask(entry: Entry, context: Context) -> Request | Outcome | None:
     """The call that fetches a credential; None: none is needed. A provider that fails to build it is a refusal."""
     try:
-        return entry.provider.grant(context)
+        request: object = entry.provider.grant(context)
     except Exception:
         log.exception("provider %s could not ask for a credential", entry.channel.provider)
         return _refusal(f"provider {entry.channel.provider} could not ask for a credential, see the log")
+    if request is None or isinstance(request, Request):
+        return request
+    return _wrong(entry, "grant() must return a request or None", request)
 
 
 def read(entry: Entry, answer: Answer, context: Context) -> Credential | Outcome:
     """What came: a credential, a failure that may pass, or (whatever else it is) a refusal."""
     try:
-        result = entry.provider.granted(answer, context)
+        result: object = entry.provider.granted(answer, context)
     except Exception:
         log.exception("provider %s could not read a credential", entry.channel.provider)
         return _refusal(f"provider {entry.channel.provider} could not read the credential, see the log")
-    if isinstance(result, Credential):
+    if isinstance(result, Credential) and _usable(result.value, result.expires_at):
         return result
+    if not isinstance(result, Outcome) or not isinstance(result.cls, OutcomeClass):
+        return _wrong(
+            entry, "granted() must return a Credential (text, microseconds or None) or an Outcome", result
+        )
     match result.cls:
         case OutcomeClass.TRANSIENT | OutcomeClass.RATE_LIMITED | OutcomeClass.AUTH:
             return result
@@ -210,6 +229,15 @@ def read(entry: Entry, answer: Answer, context: Context) -> Credential | Outcome
             return replace(result, cls=OutcomeClass.AUTH, code=CODE_OF[OutcomeClass.AUTH], scope="channel")
         case _:
             assert_never(result.cls)
+
+
+def _usable(value: object, expires_at: object) -> bool:
+    return isinstance(value, str) and (expires_at is None or isinstance(expires_at, int))
+
+
+def _wrong(entry: Entry, rule: str, result: object) -> Outcome:
+    """A refusal that names the provider's mistake; what was returned may be a secret, so only its type is told."""
+    return _refusal(f"provider {entry.channel.provider} is wrong: {rule}, not {type(result).__name__}")
 
 
 def _refusal(text: str) -> Outcome:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ringonce.core.machine import exhausted
 from ringonce.engine.credentials import Missing
-from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, judge
+from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, judge, unread
 from ringonce.model.outcome import Outcome
 from ringonce.model.policy import OnAuth
 from ringonce.model.transition import Answered, Cancel, Expire, Note
@@ -94,6 +94,7 @@ class Lane:
         self._held: dict[UUID, Holding] = {}
         self._poll = POLL_BUSY
         self._clock_pair = (0, 0.0)
+        self._paused = False
         self.wake = _nothing
 
     @property
@@ -113,6 +114,9 @@ class Lane:
 
     async def turn(self) -> float:
         """One wave at most. Returns the seconds to wait before the next."""
+        if self._paused:
+            self._paused = False
+            self._return_ready()
         if self._undone:
             await self._undo()
         await self._shared.refresh()
@@ -126,6 +130,8 @@ class Lane:
         if free <= 0:
             return POLL_IDLE  # an answer wakes the loop before
         full = await self._claim(entry, free)
+        if self._paused:
+            return 0.0  # what was claimed before the pause was known goes back
         held = self._shared.credentials.get(entry, self._woken) if self._ready else None
         if isinstance(held, Missing):
             if held.outcome is not None:
@@ -141,10 +147,13 @@ class Lane:
 
     async def give_back(self) -> None:
         """Give everything back that led to no call: rows claimed and not begun, marks that were not used."""
-        self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in self._ready)
-        self._ready.clear()
+        self._return_ready()
         if self._undone:
             await self._undo()
+
+    def _return_ready(self) -> None:
+        self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in self._ready)
+        self._ready.clear()
 
     def _free(self, entry: Entry) -> int:
         limit = 1 if self._shared.failing.probing(self.name) else entry.channel.concurrency
@@ -264,18 +273,24 @@ class Lane:
         started = shared.clock.monotonic()
         slow = started - before > entry.channel.lease / 2_000_000
         batch: list[tuple[object, Request]] = []
+        sent: list[tuple[UUID, int]] = []
         for id_, number in marked.begun.items():
             holding = self._held.get(id_)
             if slow or holding is None or started >= holding.until:
                 continue  # not sure that the lease is still ours when the request goes out
+            if self._paused:
+                continue  # it became known since this turn began
             claimed, request = requests[id_]
             batch.append((Flight(entry, claimed.row, number, marked.now, started, credential), request))
-            self._flying.add((id_, _fence(claimed.row)))
-            del self._pending[id_]
+            sent.append((id_, _fence(claimed.row)))
         for id_, subject in marked.cancelled.items():
             self._settle_unbegun(requests[id_][0].row, Cancel(by="subject", reason=subject))
         if batch:
+            # A wire that raises has taken none of them: the wave's end takes their marks back.
             shared.wire.submit(batch, self.deliver)
+        self._flying.update(sent)
+        for id_, _ in sent:
+            del self._pending[id_]
 
     def deliver(self, answers: Sequence[tuple[object, Answer]]) -> None:
         """Answers from the wire: classify each and hand it to the group commit. The slot frees with its commit."""
@@ -284,33 +299,49 @@ class Lane:
         for token, answer in answers:
             if not isinstance(token, Flight):  # pragma: no cover - the wire returns what it was given
                 continue
-            row, entry = token.row, token.entry
             ended_at = token.started_at + int((now - token.started) * 1_000_000)
-            account = f"{entry.channel.name}:{entry.provider.account}"
-            outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
-            if outcome.refresh and token.credential is not None:
-                shared.credentials.refused(entry, token.credential)
-            change = Change(
-                row.id,
-                Answered(token.number, outcome),
-                guard=(shared.owner, _fence(row)),
-                attempt=attempt_row(
-                    row,
-                    token.number,
-                    outcome,
-                    started_at=token.started_at,
-                    ended_at=ended_at,
-                    account=row.account,
-                ),
-            )
+            try:
+                outcome, change = self._verdict(token, answer, ended_at)
+            except Exception:
+                # One bad answer must not lose the verdicts of those that came with it.
+                log.exception("bug: the answer to notification %s could not be judged", token.row.id)
+                outcome = unread(token.entry)
+                change = self._change(token, outcome, ended_at)
             shared.settler.put(change).add_done_callback(self._landed)
             pause = shared.failing.judge(self.name, outcome, ended_at)
             if pause is not None:
+                self._paused = True
                 shared.settler.pause(pause)
+
+    def _verdict(self, flight: Flight, answer: Answer, ended_at: int) -> tuple[Outcome, Change]:
+        """What the answer means, after the brake and with a refused credential put away."""
+        entry, shared = flight.entry, self._shared
+        account = f"{entry.channel.name}:{entry.provider.account}"
+        outcome = shared.drops.judge(account, judge(entry, flight.row, answer, ended_at))
+        change = self._change(flight, outcome, ended_at)
+        if outcome.refresh and flight.credential is not None:
+            shared.credentials.refused(entry, flight.credential)
+        return outcome, change
+
+    def _change(self, flight: Flight, outcome: Outcome, ended_at: int) -> Change:
+        row = flight.row
+        attempt = attempt_row(
+            row,
+            flight.number,
+            outcome,
+            started_at=flight.started_at,
+            ended_at=ended_at,
+            account=row.account,
+        )
+        guard = (self._shared.owner, _fence(row))
+        return Change(row.id, Answered(flight.number, outcome), guard=guard, attempt=attempt)
 
     def _landed(self, future: asyncio.Future[Settled]) -> None:
         if not future.cancelled():
-            change = future.result().change
+            settled = future.result()
+            change, write = settled.change, settled.write
+            if write is not None and any(pause.lane == self.name for pause in write.pauses):
+                self._paused = True  # what is ready was claimed before, and waits like the rest
             fence = change.guard[1] if change.guard else 0
             self._flying.discard((change.id, fence))
             self._forget(change.id, fence)

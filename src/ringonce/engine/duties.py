@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ringonce.engine.settle import report
+from ringonce.engine.gauges import Gauges, gone
+from ringonce.engine.settle import FALLBACK_POLICY, report
 from ringonce.errors import StoreError
 from ringonce.ports import RETRY_LEASE
 
@@ -24,8 +25,8 @@ EXPAND_CHUNK = 100
 EXPAND_IDLE = 1.0
 SWEEP_EVERY = 1.0
 LONGEST_TERM = 10_000_000
-SILENT = ("disabled", "not_implemented")
-"""Why a channel does not send at all, as the metric tells it: switched off, or its provider is a stub."""
+LOOK_EVERY = 60.0
+"""Seconds between two looks for channels that are not configured any more."""
 
 
 class Duties:
@@ -40,6 +41,9 @@ class Duties:
         self._decide = decide
         self._rescue_from = 0.0
         self._outage = False
+        self._gauges = Gauges(engine)
+        self._gone: set[str] = set()
+        self._look_at = shared.clock.monotonic()
 
     @property
     def _lease(self) -> int:
@@ -82,31 +86,12 @@ class Duties:
         if term is not None:
             while await engine.store.arm(term, self._shared.owner, limit=ARM_BATCH) >= ARM_BATCH:
                 pass
-            await self._measure()
+            await self._gauges.measure()
         return settings.cycle / 1_000_000
 
     async def give_up_retry(self) -> None:
         """Let another worker be the owner of the retry lease at once."""
         await self._engine.store.drop_lease(RETRY_LEASE, self._shared.owner)
-
-    async def _measure(self) -> None:
-        telemetry = self._engine.telemetry
-        now = await self._engine.store.now()
-        backlog = {item.channel: item for item in await self._engine.store.backlog()}
-        lanes = {lane.lane: lane for lane in await self._engine.store.lanes()}
-        for name, entry in self._engine.channels.all().items():
-            item = backlog.get(name)
-            oldest = item.oldest_due if item else None
-            age = 0.0 if oldest is None else max(0, now - oldest) / 1_000_000
-            telemetry.gauge("ringonce_oldest_pending_seconds", age, channel=name)
-            telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
-            lane = lanes.get(name)
-            reason = (
-                "disabled" if not entry.channel.enabled else lane.reason if lane and lane.paused else None
-            )
-            waiting = item.movable + item.paused if item else 0
-            if waiting and reason in SILENT:
-                telemetry.count("ringonce_channel_disabled_total", waiting, channel=name, reason=reason)
 
     async def rescue(self) -> float:
         """Take over what dead workers left; after an outage of the store wait one lease first."""
@@ -134,7 +119,13 @@ class Duties:
 
     async def sweep(self) -> float:
         """Expire what no claim will touch, end holds whose time is over."""
-        max_age = {name: entry.channel.policy.max_age for name, entry in self._engine.channels.all().items()}
+        now = self._shared.clock.monotonic()
+        if now >= self._look_at:
+            self._gone = gone(self._engine, [item.channel for item in await self._engine.store.backlog()])
+            self._look_at = now + LOOK_EVERY
+        # Nobody says how old the rows of a channel that is gone may become, so the default holds.
+        max_age = dict.fromkeys(self._gone, FALLBACK_POLICY.max_age)
+        max_age |= {name: entry.channel.policy.max_age for name, entry in self._engine.channels.all().items()}
         swept = await self._engine.store.sweep(self._decide, max_age=max_age, limit=ARM_BATCH)
         for settled in swept:
             report(self._engine.telemetry, settled)

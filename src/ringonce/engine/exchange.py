@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ringonce.core.journal import client_reference
 from ringonce.errors import InputError
+from ringonce.model.exchange import Request
 from ringonce.model.notification import Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.ports import AttemptRow
@@ -14,7 +15,7 @@ from ringonce.provider import Context
 
 if TYPE_CHECKING:
     from ringonce.engine.channels import Entry
-    from ringonce.model.exchange import Answer, Request
+    from ringonce.model.exchange import Answer
     from ringonce.ports import Claimed, Entropy, Row
 
 log = logging.getLogger("ringonce")
@@ -75,13 +76,20 @@ def build(
             credential=credential,
             entropy=entropy.random_bytes,
         )
-        return entry.provider.request(message, address, known)
+        request: object = entry.provider.request(message, address, known)
     except InputError as error:
         return _unsendable(str(error))
     except Exception:
         # A provider's bug must not hold up its neighbours: the row ends visibly, the trace is logged.
         log.exception("provider %s could not build a request", entry.channel.provider)
         return _unsendable(f"provider {entry.channel.provider} could not build the request, see the log")
+    if isinstance(request, Request):
+        return request
+    log.error("provider %s: request() returned %s", entry.channel.provider, type(request).__name__)
+    return _unsendable(
+        f"provider {entry.channel.provider} is wrong: request() must return an HttpRequest, a MailRequest or a "
+        f"ScriptedRequest, not {type(request).__name__}"
+    )
 
 
 def context(entry: Entry, row: Row, now: int) -> Context:
@@ -93,16 +101,25 @@ def context(entry: Entry, row: Row, now: int) -> Context:
 def judge(entry: Entry, row: Row, answer: Answer, now: int) -> Outcome:
     """What the answer means. A provider that fails to say so leaves the attempt without a verdict."""
     try:
-        return entry.provider.outcome(answer, context(entry, row, now))
+        outcome: object = entry.provider.outcome(answer, context(entry, row, now))
     except Exception:
         log.exception("provider %s could not read an answer", entry.channel.provider)
-        return Outcome(
-            OutcomeClass.TRANSIENT,
-            Code.TRANSIENT,
-            ambiguous=True,
-            text=f"provider {entry.channel.provider} could not read the answer, see the log",
-            rule="provider error",
-        )
+        return unread(entry)
+    if isinstance(outcome, Outcome) and isinstance(outcome.cls, OutcomeClass):
+        return outcome
+    log.error("provider %s: outcome() returned %s", entry.channel.provider, type(outcome).__name__)
+    return unread(entry)
+
+
+def unread(entry: Entry) -> Outcome:
+    """The verdict on a call whose answer the provider could not read: it may have arrived."""
+    return Outcome(
+        OutcomeClass.TRANSIENT,
+        Code.TRANSIENT,
+        ambiguous=True,
+        text=f"provider {entry.channel.provider} could not read the answer, see the log",
+        rule="provider error",
+    )
 
 
 def attempt_row(

@@ -7,18 +7,21 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ringonce.engine.lifecycle import within
 from ringonce.model.policy import MINUTE, SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ringonce.ports import Claimed, Guard, Telemetry
+    from ringonce.ports import Claimed, Clock, Guard, Telemetry
 
 log = logging.getLogger("ringonce")
 
 WAIT_FIRST = SECOND
 WAIT_LAST = MINUTE
 ALERT_AFTER = 5 * MINUTE
+GUARD_SECONDS = 10.0
+"""How long a guard may think about one notification; more is a failure, so that it never stops its lane."""
 
 
 @dataclass(slots=True)
@@ -40,14 +43,15 @@ class Guarded:
 class Guards:
     """Asks the guard registered for the part of ``subject`` before the colon.
 
-    A guard that fails never lets a notification out and never burns an attempt: the row waits with growing
-    backoff, and after 5 minutes a person is told.
+    A guard that fails, or gives no answer within 10 seconds, never lets a notification out and never burns an
+    attempt: the row waits with growing backoff, and after 5 minutes a person is told.
     """
 
-    def __init__(self, guards: Mapping[str, Guard], telemetry: Telemetry) -> None:
+    def __init__(self, guards: Mapping[str, Guard], telemetry: Telemetry, clock: Clock) -> None:
         """``guards`` is read at each question, so it may still grow."""
         self._guards = guards
         self._telemetry = telemetry
+        self._clock = clock
         self._outages: dict[str, _Outage] = {}
 
     async def ask(self, rows: Sequence[Claimed], now: int) -> Guarded:
@@ -74,7 +78,10 @@ class Guards:
         return kind if kind in self._guards else None
 
     async def _one(self, claimed: Claimed, kind: str) -> bool:
-        return bool(await self._guards[kind](claimed.row))
+        question = asyncio.ensure_future(self._guards[kind](claimed.row))
+        if not await within(self._clock, GUARD_SECONDS, question):
+            raise TimeoutError(f"no answer within {GUARD_SECONDS:.0f} s")
+        return bool(question.result())
 
     def _failed(self, kind: str, error: BaseException, now: int) -> int:
         outage = self._outages.setdefault(kind, _Outage(now))

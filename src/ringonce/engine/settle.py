@@ -183,7 +183,7 @@ class Settler:
         return future
 
     def pause(self, pause: LanePause) -> None:
-        """Pause a lane with the next flush."""
+        """Pause a lane just before the next flush."""
         self._pauses.append(pause)
         self._more.set()
 
@@ -195,15 +195,15 @@ class Settler:
             batch = [self._waiting.popleft() for _ in range(min(LARGEST_BATCH, len(self._waiting)))]
             if not self._waiting:
                 self._more.clear()
-            if batch:
-                await self._flush(batch)
-            if self._pauses:
+            if self._pauses:  # before the results: with their commit slots become free
                 pauses, self._pauses = self._pauses, []
                 try:
                     await self._until_written(partial(self._store.pause, pauses))
                 except Exception:
                     log.exception("bug: lanes can not be paused")
                     self._telemetry.alert("bug", "lanes can not be paused, see the log")
+            if batch:
+                await self._flush(batch)
             if not self._waiting:
                 self._idle.set()
 

@@ -56,7 +56,7 @@ class Worker:
             wire=engine.wire,
             settler=self._settler,
             channels=engine.channels,
-            guards=Guards(engine.guards, engine.telemetry),
+            guards=Guards(engine.guards, engine.telemetry, engine.clock),
             credentials=Credentials(engine.wire, engine.entropy, engine.telemetry, engine.clock.now),
             drops=DropBrake(engine.telemetry),
             failing=LaneBrake(engine.telemetry, after=settings.pause_after, pause=settings.pause_for),

@@ -1,0 +1,59 @@
+"""What waits on each channel, as the metrics tell it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ringonce.engine.engine import Engine
+    from ringonce.ports import Backlog, LaneState
+
+SILENT = ("disabled", "not_implemented")
+"""Why a channel does not send at all, as the metric tells it: switched off, or its provider is a stub."""
+
+
+class Gauges:
+    """Measures all channels, also those that have left the configuration while rows of theirs wait."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Nothing is asked before the first ``measure``."""
+        self._engine = engine
+        self._gone: set[str] = set()
+
+    async def measure(self) -> None:
+        """Set the gauges; tell a person once of each channel that is gone."""
+        store = self._engine.store
+        now = await store.now()
+        backlog = {item.channel: item for item in await store.backlog()}
+        lanes = {lane.lane: lane for lane in await store.lanes()}
+        missing = gone(self._engine, backlog)
+        # One that was told of is measured once more when nothing of it waits, so that it does not stay at its last.
+        for name in dict.fromkeys((*self._engine.channels.all(), *sorted(missing | self._gone))):
+            self._tell(name, backlog.get(name), lanes.get(name), now)
+        for name in sorted(missing - self._gone):
+            self._engine.telemetry.alert(
+                "channel_gone",
+                f"channel {name} is not configured any more, but notifications of it wait: configure it again, "
+                "or cancel them",
+                channel=name,
+            )
+        self._gone = missing
+
+    def _tell(self, name: str, item: Backlog | None, lane: LaneState | None, now: int) -> None:
+        telemetry, entry = self._engine.telemetry, self._engine.channels.get(name)
+        oldest = item.oldest_due if item else None
+        age = 0.0 if oldest is None else max(0, now - oldest) / 1_000_000
+        telemetry.gauge("ringonce_oldest_pending_seconds", age, channel=name)
+        telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
+        off = entry is not None and not entry.channel.enabled
+        reason = "disabled" if off else lane.reason if lane and lane.paused else None
+        waiting = item.movable + item.paused if item else 0
+        if waiting and reason in SILENT:
+            telemetry.count("ringonce_channel_disabled_total", waiting, channel=name, reason=reason)
+
+
+def gone(engine: Engine, backlog: Iterable[str]) -> set[str]:
+    """The channels with something left that are not configured (the one without a name: not expanded yet)."""
+    return {name for name in backlog if name and engine.channels.get(name) is None}

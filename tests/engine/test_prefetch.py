@@ -1,0 +1,77 @@
+"""Rows that were claimed ahead are not called while their lane is paused."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ringonce import Ringonce
+from ringonce.model.outcome import Code, Outcome, OutcomeClass
+from ringonce.providers.sandbox import Sandbox
+from ringonce.wire.script import ScriptedWire
+
+SLOTS = 2
+PEOPLE = 6
+PAUSE = 1
+CONFIG = {
+    "store": {"url": "sqlite:///:memory:"},
+    "channels": {
+        "box": {"provider": "sandbox", "concurrency": SLOTS, "backoff": {"base": "1ms", "jitter": "1ms"}}
+    },
+    "retry": {"cycle": "10ms"},
+}
+LIMITED = Outcome(OutcomeClass.RATE_LIMITED, Code.RATE_LIMITED, scope="channel", retry_after_s=PAUSE)
+REFUSED = Outcome(OutcomeClass.AUTH, Code.AUTH, scope="channel")
+DOWN = Outcome(OutcomeClass.TRANSIENT, Code.TRANSIENT)
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When each call began (monotonic seconds)."""
+    times: list[float] = []
+    submit = ScriptedWire.submit
+
+    def watched(self: ScriptedWire, batch: Sequence[Any], deliver: Any) -> None:
+        times.extend([time.monotonic()] * len(batch))
+        submit(self, batch, deliver)
+
+    monkeypatch.setattr(ScriptedWire, "submit", watched)
+    return times
+
+
+async def work(first: Outcome, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The first wave is answered by ``first``, all after it are accepted; the statuses when nothing moves."""
+    answered: list[Outcome] = []
+
+    def outcome(_cls: type[Sandbox], _answer: Any, _context: Any) -> Outcome:
+        answered.append(first if len(answered) < SLOTS else Outcome(OutcomeClass.ACCEPTED))
+        return answered[-1]
+
+    monkeypatch.setattr(Sandbox, "outcome", classmethod(outcome))
+    async with Ringonce(CONFIG) as ringonce:
+        settings = replace(ringonce.engine.settings, pause_after=SLOTS, pause_for=PAUSE * 1_000_000)
+        monkeypatch.setattr(ringonce.engine, "settings", settings)
+        bodies = [{"to": {"box": f"p{i}"}, "content": {"text": "x"}} for i in range(PEOPLE)]
+        ids = [one.notifications[0].id for one in await ringonce.notify_many(bodies)]
+        async with asyncio.timeout(20):
+            await ringonce.run_worker(drain=True)
+        return [(await ringonce.get(id_)).row.state.status.value for id_ in ids]
+
+
+@pytest.mark.parametrize("first", [LIMITED, DOWN], ids=["told", "brake"])
+async def test_until_the_pause_ends(
+    first: Outcome, called: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit that is told for the channel, and failures in a row, hold up what was claimed ahead as well."""
+    assert await work(first, monkeypatch) == ["sent"] * PEOPLE
+    assert len(called) == SLOTS + PEOPLE
+    assert called[SLOTS] - called[0] >= PAUSE
+
+
+async def test_a_refused_credential(called: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first refusal of the credential nothing more is tried with it."""
+    assert "sent" not in await work(REFUSED, monkeypatch)
+    assert len(called) == SLOTS
