@@ -32,7 +32,11 @@ CASES: dict[str, tuple[bytes, str | None, str]] = {
     "binary": (b"\x89PNG\r\n\x1a\n\x00\x00", None, JSON),
     "UTF-16": ("{}".encode("utf-16"), None, JSON),
     "invalid UTF-8": (b'{"to":{"ok":"ada"},"content":{"text":"\xff"}}', None, "UTF-8"),
-    "lone surrogate": (b'{"to":{"ok":"ada"},"content":{"text":"\\ud800"}}', "content.text", "send valid Unicode"),
+    "lone surrogate": (
+        b'{"to":{"ok":"ada"},"content":{"text":"\\ud800"}}',
+        "content.text",
+        "send valid Unicode",
+    ),
     "not a number": (raw("NaN"), None, JSON),
     "number out of range": (raw("1e999"), None, "out of range"),
     "a list": (b"[]", None, "a JSON object is needed"),
