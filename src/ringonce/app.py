@@ -348,7 +348,8 @@ class Ringonce(People):
     def guard(self, kind: str) -> Callable[[G], G]:
         """Decorate the subject guard of ``kind``, the part of ``subject`` before the colon.
 
-        It is asked with the notification's row before every attempt: False cancels it, an exception lets it wait.
+        It is asked with the notification's row before every attempt: False cancels it, an exception
+        (or no answer within 10 seconds) lets it wait.
         A plain function runs in a thread, so it may use a blocking database driver.
         """
 

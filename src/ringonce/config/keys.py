@@ -172,7 +172,8 @@ NAMED_SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
             Key(
                 "timeout",
                 kinds.duration(least=10 * MILLISECOND, most=60 * SECOND),
-                "How long an answer may take; without one the notification waits and is asked about again.",
+                "How long an answer may take (10 seconds at most); without one the notification waits and is asked "
+                "about again.",
             ),
         ),
     ),
