@@ -169,7 +169,9 @@ assert os.waitpid(child, 0)[1] == 0
 def test_interrupt_ends_a_worker_well(config: dict[str, Any]) -> None:
     """Ctrl-C in ``run_worker`` lets the worker stop, then arrives."""
     code = f"""
-
+import signal
+# A run of the tests in the background begins with Ctrl-C ignored, and its children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 ringonce.notify(**{TO!r})
 
 @ringonce.guard("order")
