@@ -111,6 +111,7 @@ def test_attempts(attempt: AttemptRow, text: str) -> None:
         ),
         ("receipt", {"attempt": 1, "kind": "delivered"}, "the provider reports attempt 1 as delivered"),
         ("read", {}, "read by the recipient"),
+        ("erased", {"by": "ann"}, "the person was erased by ann: their data are gone, this line stays"),
         (
             "code_error",
             {"code": "NTF_TEMPLATE_INVALID", "text": "line 3"},
