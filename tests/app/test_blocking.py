@@ -115,7 +115,7 @@ def test_a_blocking_call_in_its_own_event_loop_is_refused(config: dict[str, Any]
 def python(code: str, config: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     """Run a program with all warnings as errors."""
     head = f"from ringonce.blocking import Ringonce\nringonce = Ringonce({config!r})\n"
-    command = [sys.executable, "-W", "error", "-X", "dev", "-c", head + code]
+    command = [sys.executable, "-W", "error", "-c", head + code]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
 
 
@@ -186,7 +186,7 @@ except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
     head = f"from ringonce.blocking import Ringonce\nringonce = Ringonce({config!r})\n"
-    command = [sys.executable, "-W", "error", "-X", "dev", "-c", head + code]
+    command = [sys.executable, "-W", "error", "-c", head + code]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "asked\n"
