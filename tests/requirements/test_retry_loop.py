@@ -153,7 +153,7 @@ async def test_A02_AC4_two_workers_never_take_one_row(start: Start, receiver: We
     """Two instances work on the same first sends and the same retries: each row is called once for each attempt."""
     count = 150
     receiver.plan = plan(["503:every=5"])
-    system = await start(hook=webhook(backoff=AT_ONCE))
+    system = await start(hook=webhook(backoff=AT_ONCE, budgets={"transient": 20}, max_attempts=30))
     ids = await accept_many(system, receiver, count)
     second = await started(system.config)
     try:
