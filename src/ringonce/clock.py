@@ -7,7 +7,19 @@ import os
 import random
 import secrets
 import time
+from collections import deque
 from uuid import UUID
+
+
+DRAWN_AT_ONCE = 200
+_drawn: deque[bytes] = deque()
+# What a child process inherits, its parent gives out too.
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_drawn.clear)
+
+_48_BITS = (1 << 48) - 1
+_RANDOM = (1 << 80) - 1 & ~(0xF << 76) & ~(0x3 << 62)
+_VERSION_AND_VARIANT = 7 << 76 | 2 << 62
 
 
 class SystemClock:
@@ -31,11 +43,15 @@ class SystemEntropy:
 
     def uuid7(self) -> UUID:
         """48 bits of milliseconds, then 74 random bits around version and variant."""
+        try:
+            random_bits = _drawn.pop()
+        except IndexError:
+            # Drawn for many: a call of the system for each id would cost more than all the rest of it.
+            whole = os.urandom(10 * DRAWN_AT_ONCE)
+            _drawn.extend(whole[at : at + 10] for at in range(10, len(whole), 10))
+            random_bits = whole[:10]
         millis = time.time_ns() // 1_000_000
-        random_bits = int.from_bytes(os.urandom(10), "big")
-        value = (millis & ((1 << 48) - 1)) << 80 | random_bits
-        value = value & ~(0xF << 76) | 7 << 76
-        value = value & ~(0x3 << 62) | 2 << 62
+        value = (millis & _48_BITS) << 80 | int.from_bytes(random_bits, "big") & _RANDOM | _VERSION_AND_VARIANT
         return UUID(int=value)
 
     def jitter(self) -> float:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 from fastapi import APIRouter, Header, Query, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from ringonce.api import bodies, schemas
 from ringonce.api.access import caller, scope
@@ -23,6 +23,13 @@ MOST_IN_A_BATCH = 1_000
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
+_ENCODER = msgspec.json.Encoder()
+
+
+def _accepted(view: object) -> Response:
+    return Response(_ENCODER.encode(view), 202, media_type="application/json")
+
+
 def facade(request: Request) -> Facade:
     """The program behind the API."""
     behind: Facade = request.app.state.facade
@@ -35,7 +42,7 @@ async def accept(
     idempotency_key: Annotated[
         str | None, Header(description="Stands for event_id; both must be equal.")
     ] = None,
-) -> JSONResponse:
+) -> Response:
     """Accept one event. It is stored when this answers; the providers are called later."""
     limit: int = request.app.state.max_payload
     raw: bytes | dict[str, Any] = await read(request)
@@ -48,13 +55,13 @@ async def accept(
                 field="Idempotency-Key",
                 mend="send one of them, or the same",
             )
-    return JSONResponse(accepted_view(await facade(request).notify(raw, caller=caller(request))), 202)
+    return _accepted(accepted_view(await facade(request).notify(raw, caller=caller(request))))
 
 
 @router.post(
     "/notifications/batch", status_code=202, response_model=list[schemas.Accepted], openapi_extra=bodies.MANY
 )
-async def accept_batch(request: Request) -> JSONResponse:
+async def accept_batch(request: Request) -> Response:
     """Accept many events in one transaction: all, or none and the index of the first bad one.
 
     An item whose event id is known with another body says `conflict`; the others are stored.
@@ -71,7 +78,7 @@ async def accept_batch(request: Request) -> JSONResponse:
     if len(items) > MOST_IN_A_BATCH:
         raise PayloadTooLarge(f"{len(items)} events; at most {MOST_IN_A_BATCH}", mend="send several batches")
     accepted = await facade(request).notify_many([bytes(item) for item in items], caller=caller(request))
-    return JSONResponse([accepted_view(item) for item in accepted], 202)
+    return _accepted([accepted_view(item) for item in accepted])
 
 
 @router.get("/notifications", response_model=schemas.Found)

@@ -56,12 +56,11 @@ def client_reference(notification: UUID, revision: int) -> str:
 
 def _digest(kind: bytes, *parts: bytes | str | None) -> bytes:
     """Each part with its length before it, null in a way of its own: no two lists of parts read the same."""
-    state = blake2b(digest_size=SIZE, person=kind)
+    whole = b""
     for part in parts:
         if part is None:
-            state.update(b"\0")
+            whole += b"\0"
             continue
         raw = part if isinstance(part, bytes) else part.encode(errors="surrogatepass")
-        state.update(b"\1" + len(raw).to_bytes(8))
-        state.update(raw)
-    return state.digest()
+        whole += b"\1" + len(raw).to_bytes(8) + raw
+    return blake2b(whole, digest_size=SIZE, person=kind).digest()

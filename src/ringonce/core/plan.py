@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ringonce.model.transition import Enqueued
@@ -86,11 +87,15 @@ def outline(
                 planned.append(_kept(event, one, way, now, cancelled=cancelled))
                 continue
             reason = UNKNOWN_CHANNEL if way is None else NO_ADDRESS if not addresses else None
-            enqueued = Enqueued(max(now, event.send_at or now), reason, event.expires_at, cancelled)
+            enqueued = _enqueued(max(now, event.send_at or now), reason, event.expires_at, cancelled)
             planned.extend(Planned(one.id, name, account, a, name, enqueued) for a in addresses or (None,))
         if len(planned) == count:
             skipped.append(Skipped(one.id, NO_ADDRESS))
     return Outline(tuple(planned), tuple(skipped))
+
+
+# In a batch most are equal: one object says so to whoever compares them.
+_enqueued = lru_cache(maxsize=256)(Enqueued)
 
 
 def _kept(event: Event, one: RecipientFacts, way: Channel, now: int, *, cancelled: bool) -> Planned:

@@ -30,7 +30,7 @@ class Channels:
         self._configured = dict(entries)
         self._overrides: dict[str, dict[str, object]] = {}
         self._override = override
-        self._effective = dict(entries)
+        self._rebuild()
 
     def configure(self, entries: Mapping[str, Entry]) -> None:
         """Take a changed configuration over."""
@@ -50,6 +50,8 @@ class Channels:
             else entry
             for name, entry in self._configured.items()
         }
+        self._policies = {name: entry.channel for name, entry in self._effective.items()}
+        self._stored = frozenset(name for name, entry in self._effective.items() if entry.provider.stored)
 
     def get(self, name: str) -> Entry | None:
         """The entry, or None: no such channel is configured (any more)."""
@@ -57,7 +59,11 @@ class Channels:
 
     def stored(self) -> frozenset[str]:
         """The channels whose copies are only stored."""
-        return frozenset(name for name, entry in self._effective.items() if entry.provider.stored)
+        return self._stored
+
+    def policies(self) -> Mapping[str, Channel]:
+        """The channels themselves, in the order of the configuration."""
+        return self._policies
 
     def all(self) -> dict[str, Entry]:
         """All of them, in the order of the configuration."""

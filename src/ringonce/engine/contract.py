@@ -105,17 +105,25 @@ def decode(
     """
     check_texts(value)
     body = _convert(value)
+    _check_limits(body)
+    return make(body, event_id, tenant, channels, templates)
+
+
+def make(
+    body: Body, event_id: str | None, tenant: str | None, channels: Channels, templates: Templates | None
+) -> Event:
+    """The event of a structure whose types and lengths are right: what depends on the channels is checked here.
+
+    ``event_id`` None: the structure has one. Raises InputError.
+    """
     if tenant is not None and body.tenant is not None and body.tenant != tenant:
         raise InputError("this key belongs to another tenant", field="tenant", mend="leave tenant out")
-    _check_limits(body)
     _check_target(body, channels)
     content = _content(body)
-    named = set(body.to) | set(body.channels or ())
-    _check_content(
-        content, sorted(named), channels, all_of_them=body.channels is None and bool(body.recipients)
-    )
+    named = sorted({*body.to, *(body.channels or ())})
+    _check_content(content, named, channels, all_of_them=body.channels is None and bool(body.recipients))
     event = Event(
-        event_id=body.event_id or event_id,
+        event_id=body.event_id or event_id or "",
         type=body.type,
         tenant=body.tenant or tenant or "",
         recipients=tuple(_recipients(body, channels)),
@@ -141,7 +149,7 @@ def decode(
 
 def encode_event(event: Event) -> bytes:
     """The stored form of an accepted event."""
-    return msgspec.json.encode(event)
+    return _STORE.encode(event)
 
 
 def decode_event(body: bytes) -> Event:
@@ -149,6 +157,7 @@ def decode_event(body: bytes) -> Event:
     return _STORED.decode(body)
 
 
+_STORE = msgspec.json.Encoder()
 _STORED = msgspec.json.Decoder(Event)
 _UNKNOWN = re.compile(r"unknown field `([^`]+)`")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import body_hash, canonical, event_key
-from ringonce.engine.contract import check_texts, decode, encode_event, load
+from ringonce.engine.arrival import read
+from ringonce.engine.contract import check_texts, decode, encode_event, load, make
 from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
 from ringonce.engine.settle import Decider, report
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ringonce.engine.channels import Channels
+    from ringonce.model.event import Event
     from ringonce.model.notification import Address
     from ringonce.model.transition import TransitionEvent
     from ringonce.ports import (
@@ -92,6 +95,19 @@ class Engine:
 
         Raises InputError naming the field, PayloadTooLarge.
         """
+        self._refresh()
+        return self._prepared(body, tenant)
+
+    def _prepared(self, body: bytes | Mapping[str, object], tenant: str | None) -> NewEvent:
+        known = read(body, self.settings.max_payload)
+        if known is None:
+            return self._examined(body, tenant)
+        right, whole = known
+        id_ = None if right.event_id else str(self.entropy.uuid7())
+        return _new_event(make(right, id_, tenant, self.channels, self.templates), whole)
+
+    def _examined(self, body: bytes | Mapping[str, object], tenant: str | None) -> NewEvent:
+        """The long way, which names what is wrong."""
         value = load(body, self.settings.max_payload) if isinstance(body, bytes) else body
         try:
             whole = canonical(value)
@@ -99,19 +115,19 @@ class Engine:
             check_texts(value)
             raise InputError(f"not JSON: {error}", mend="use texts, numbers, lists and mappings") from None
         if len(whole) > self.settings.max_payload:
-            return self.prepare(whole, tenant=tenant)
-        self._refresh()
+            return self._examined(whole, tenant)
         event = decode(value, str(self.entropy.uuid7()), tenant, self.channels, self.templates)
-        return NewEvent(event, event_key(event.tenant, event.event_id), body_hash(whole), encode_event(event))
+        return _new_event(event, whole)
 
     async def accept(
         self, bodies: Sequence[bytes | Mapping[str, object]], *, tenant: str | None = None
     ) -> list[Accepted]:
         """Check all, then store all in one transaction. Raises InputError for the first bad one, with its index."""
         events = []
+        self._refresh()
         for index, body in enumerate(bodies):
             try:
-                events.append(self.prepare(body, tenant=tenant))
+                events.append(self._prepared(body, tenant))
             except InputError as error:
                 if len(bodies) > 1:
                     error.field = f"[{index}].{error.field}" if error.field else f"[{index}]"
@@ -125,11 +141,12 @@ class Engine:
         self.channels.apply(await self.store.overrides())
         planning = self.plan
         accepted = await self.store.accept(events, planning, self.decide)
-        new = {one.id for item in accepted if not item.duplicate for one in item.notifications}
-        planning.tell(self.telemetry, new)
-        for item in accepted:
-            verdict = "conflict" if item.conflict else "duplicate" if item.duplicate else "new"
-            self.telemetry.count("ringonce_events_total", verdict=verdict)
+        planning.tell_new(self.telemetry, accepted)
+        verdicts = Counter(
+            "conflict" if item.conflict else "duplicate" if item.duplicate else "new" for item in accepted
+        )
+        for verdict, count in verdicts.items():
+            self.telemetry.count("ringonce_events_total", count, verdict=verdict)
         self.notify_workers()
         return accepted
 
@@ -204,3 +221,7 @@ class Engine:
         """Tell the workers of this process that there may be something to do."""
         for wake in self._listeners:
             wake()
+
+
+def _new_event(event: Event, whole: bytes) -> NewEvent:
+    return NewEvent(event, event_key(event.tenant, event.event_id), body_hash(whole), encode_event(event))

@@ -12,7 +12,7 @@ from ringonce.engine.settle import report
 from ringonce.engine.wording import Writer
 from ringonce.errors import InputError
 from ringonce.model.notification import Content
-from ringonce.model.records import Change, NewContent, NewNotification, Plan, Row, Settled
+from ringonce.model.records import Change, NewContent, NewNotification, Plan, Row, Settled, Write
 from ringonce.model.transition import Enqueued
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ringonce.engine.settle import Decider
     from ringonce.model.event import Event
     from ringonce.model.records import RecipientFacts
-    from ringonce.ports import Entropy, Telemetry, Templates
+    from ringonce.ports import Accepted, Entropy, Telemetry, Templates
 
 UNSUPPORTED = "unsupported"
 WHY_CHARACTERS = 500
@@ -47,6 +47,7 @@ class Planning:
         self._templates = templates
         self._telemetry = telemetry
         self._said: list[list[Settled]] = []
+        self._writes: dict[tuple[str, Enqueued, int], Write] = {}
 
     def tell(self, telemetry: Telemetry, ids: Collection[UUID] | None = None) -> None:
         """Tell what was committed: of all chunks these ids, or the last chunk.
@@ -58,6 +59,13 @@ class Planning:
                 if ids is None or settled.change.id in ids:
                     report(telemetry, settled)
 
+    def tell_new(self, telemetry: Telemetry, accepted: Sequence[Accepted]) -> None:
+        """Tell what was committed of accepted events."""
+        if any(self._said):
+            self.tell(
+                telemetry, {one.id for item in accepted if not item.duplicate for one in item.notifications}
+            )
+
     def __call__(
         self,
         event: Event,
@@ -67,8 +75,7 @@ class Planning:
     ) -> Plan:
         """Plan a chunk."""
         self._said.append([])
-        channels = {name: entry.channel for name, entry in self._channels.all().items()}
-        stored = self._channels.stored()
+        channels, stored = self._channels.policies(), self._channels.stored()
         rules = outline(event, recipients, channels, now, cancelled=cancelled, stored=stored)
         # Nobody asked for a certain channel and none fits: that too must be visible afterwards.
         unreachable = [
@@ -78,7 +85,8 @@ class Planning:
         planned = [*rules.planned, *unreachable]
         if event.template is not None:
             return self._written(event, recipients, planned, now)
-        planned = [self._carried(event, one) for one in planned]
+        if event.channels is None and event.recipients:
+            planned = self._carried(event, planned)
         content = event.content or Content()
         keys = dict.fromkeys(one.content_key for one in planned)
         return Plan(
@@ -118,24 +126,37 @@ class Planning:
             notifications=tuple(self._new(event, one, now) for one in made),
         )
 
-    def _carried(self, event: Event, one: Planned) -> Planned:
+    def _carried(self, event: Event, planned: Sequence[Planned]) -> list[Planned]:
         """A channel that the event did not name and whose provider can not carry the content is suppressed."""
-        entry = self._channels.get(one.channel)
-        if event.channels is not None or event.content is None or entry is None:
-            return one
+        fits = {name: self._fits(name, event.content) for name in {one.channel for one in planned}}
+        return [
+            one if fits[one.channel] else replace(one, enqueued=replace(one.enqueued, suppressed_by=UNSUPPORTED))
+            for one in planned
+        ]
+
+    def _fits(self, channel: str, content: Content | None) -> bool:
+        entry = self._channels.get(channel)
+        if content is None or entry is None:
+            return True
         try:
-            entry.provider.check(event.content)
+            entry.provider.check(content)
         except InputError:
-            return replace(one, enqueued=replace(one.enqueued, suppressed_by=UNSUPPORTED))
-        return one
+            return False
+        return True
 
     def _new(self, event: Event, one: Planned, now: int) -> NewNotification:
         id_ = self._entropy.uuid7()
-        row = self._row(id_, event, one, now)
-        change = Change(id_, one.enqueued)
-        write = self._decide.lower(row, change, one.enqueued, self._decide.step(row, one.enqueued, now))
-        if write.outbox:
-            self._said[-1].append(Settled(change, row, write))
+        # What is only due is due in the same way for all: nothing of it names the notification.
+        same = one.channel, one.enqueued, now
+        write = self._writes.get(same)
+        if write is None:
+            row = self._row(id_, event, one, now)
+            change = Change(id_, one.enqueued)
+            write = self._decide.lower(row, change, one.enqueued, self._decide.step(row, one.enqueued, now))
+            if write.due is not None and write == Write(write.state, due=write.due):
+                self._writes[same] = write
+            if write.outbox:
+                self._said[-1].append(Settled(change, row, write))
         return NewNotification(
             id_, one.recipient, one.channel, one.account, one.address, one.content_key, write
         )

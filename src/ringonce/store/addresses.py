@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.model.notification import Address
+from ringonce.store.compiled import fetch
 from ringonce.store.schema import Words, addresses
 from ringonce.store.values import digest
 
@@ -149,7 +150,7 @@ class Addresses:
         }
         # In one order everywhere: two batches that share addresses wait for each other, never in a circle.
         values = [(key, *unique[key]) for key in sorted(unique)]
-        found = connection.execute(statement, rows.bind(values) | {"b_now": now})
+        found = fetch(connection, statement, rows.bind(values) | {"b_now": now})
         return [(Address(*row[:-1]), row[-1]) for row in found]
 
     def of(
@@ -166,7 +167,7 @@ class Addresses:
         """The live addresses of many (tenant, recipient), with their generations."""
         result: dict[tuple[str, str], list[tuple[Address, int]]] = {}
         if owners:
-            for row in connection.execute(self._live, self._many.bind(sorted(set(owners)))):
+            for row in fetch(connection, self._live, self._many.bind(sorted(set(owners)))):
                 address = Address(*row[:-1])
                 result.setdefault((address.tenant, address.recipient), []).append((address, row[-1]))
         return result

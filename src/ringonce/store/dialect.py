@@ -7,7 +7,6 @@ statement is compiled once whatever the size of the batch, and one round trip ca
 from __future__ import annotations
 
 import json
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
@@ -16,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ringonce.store.schema import FENCE, Digest, Words, dispatch, ticks
-from ringonce.store.values import clean
+from ringonce.store.values import clean, clean_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -69,7 +68,7 @@ class GivenArrays:
         """One array per column."""
         columns = zip(*rows, strict=True) if rows else [()] * len(self._keys)
         return {
-            key: [None if v is None else clean(v) for v in values] if text else list(values)
+            key: clean_all(values) if text else list(values)
             for (key, text), values in zip(self._keys, columns, strict=True)
         }
 
@@ -99,19 +98,21 @@ class GivenJson:
     def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """One JSON text of all rows."""
         columns = [
-            values if spell is None else [None if v is None else spell(v) for v in values]
+            values if spell is None else spell(values)
             for spell, values in zip(self._spell, zip(*rows, strict=True), strict=True)
         ]
         return {self._name: _json(list(zip(*columns, strict=True)))}
 
 
-def _spelling(type_: Any) -> Callable[[Any], Any] | None:
-    """How JSON says values of a column; None: as they are."""
+def _spelling(type_: Any) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
+    """How JSON says the values of a column; None: as they are."""
     if _is_text(type_):
-        return clean
+        return clean_all
     if _is_digest(type_):
-        return bytes.hex
-    return operator.attrgetter("hex") if type_ is sa.Uuid or isinstance(type_, sa.Uuid) else None
+        return lambda values: [None if value is None else value.hex() for value in values]
+    if type_ is sa.Uuid or isinstance(type_, sa.Uuid):
+        return lambda values: [None if value is None else value.hex for value in values]
+    return None
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY, MINUTE, SECOND
 from ringonce.model.transition import Cancel
 from ringonce.ports import Accepted, Brief, Change, RecipientFacts
+from ringonce.store.compiled import fetch
 from ringonce.store.ledger import Ledger
 from ringonce.store.rows import STATE, Dispatch, state_values
 from ringonce.store.schema import (
@@ -208,7 +209,7 @@ class Intake:
             event_values(first[key], len(wanted[key]), time, expanded=len(wanted[key]) <= INLINE)
             for key in sorted(first)
         ]
-        fresh = set(connection.execute(self._event, self._events.bind(values)).scalars())
+        fresh = {key for (key,) in fetch(connection, self._event, self._events.bind(values))}
         chunks = {
             key: Chunk(key, safe[key], time, wanted[key], [])
             for key in first
@@ -248,11 +249,11 @@ class Intake:
             return {}
         listed = {"keys": self._dialect.listed(keys)}
         briefs: dict[bytes, list[Brief]] = {}
-        for key, *values in connection.execute(self._briefs, listed):
+        for key, *values in fetch(connection, self._briefs, listed):
             briefs.setdefault(key, []).append(make_brief(*values))
         return {
             key: (stored, not expanded, tuple(briefs.get(key, ())))
-            for key, stored, expanded in connection.execute(self._known, listed)
+            for key, stored, expanded in fetch(connection, self._known, listed)
         }
 
     # --- expand -----------------------------------------------------------------------------------------------
@@ -305,7 +306,7 @@ class Intake:
         rows = [
             (key, chunk.key, target.id, time) for key, (chunk, target) in sorted(entries.items(), key=_first)
         ]
-        entered = set(connection.execute(self._enter, self._journal.bind(rows)).scalars())
+        entered = {key for (key,) in fetch(connection, self._enter, self._journal.bind(rows))}
         # Named twice in one event: one journal row, one set of notifications, all addresses.
         ours: dict[int, dict[str, list[Target]]] = {}
         for chunk in chunks:
@@ -349,10 +350,8 @@ class Intake:
                 )
         profile: dict[bytes, tuple[str | None, str | None]] = {}
         if people:
-            connection.execute(
-                self._recipient, self._recipients.bind([people[key] for key in sorted(people)])
-            )
-            found = connection.execute(self._facts, {"keys": self._dialect.listed(sorted(people))})
+            fetch(connection, self._recipient, self._recipients.bind([people[key] for key in sorted(people)]))
+            found = fetch(connection, self._facts, {"keys": self._dialect.listed(sorted(people))})
             profile = {key: (locale, zone) for key, locale, zone in found}
         self._addresses.register_many(connection, inline, time)
         named_addresses = self._addresses.name_many(connection, direct, time)
@@ -379,9 +378,9 @@ class Intake:
         keys = {_subject_key(chunk.event) for chunk in chunks if chunk.event.subject is not None}
         if not keys:
             return set()
-        return set(
-            connection.execute(self._cancelled, {"keys": self._dialect.listed(sorted(keys))}).scalars()
-        )
+        return {
+            key for (key,) in fetch(connection, self._cancelled, {"keys": self._dialect.listed(sorted(keys))})
+        }
 
     def _insert(
         self,
@@ -406,9 +405,9 @@ class Intake:
                 state = new.write.state
                 chunk.briefs.append(Brief(new.id, new.recipient, new.channel, state.status, state.final))
         if said:
-            connection.execute(self._content, self._contents.bind([said[key] for key in sorted(said)]))
+            fetch(connection, self._content, self._contents.bind([said[key] for key in sorted(said)]))
         if rows:
-            connection.execute(self._notification, self._notifications.bind(rows))
+            fetch(connection, self._notification, self._notifications.bind(rows))
         if desks:
             self._settler.create(connection, desks)
         self._settler.note(connection, ledger.notes, time)
@@ -428,7 +427,7 @@ class Intake:
         }
         if not keys:
             return
-        found = connection.execute(self._same, {"keys": self._dialect.listed(sorted(keys))}).all()
+        found = fetch(connection, self._same, {"keys": self._dialect.listed(sorted(keys))})
         newest: dict[bytes, tuple[int, int, bytes]] = {}
         for _, key, event_key, accepted_at in found:
             rank = (accepted_at, turn.get(event_key, -1), event_key)

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from ringonce.model.transition import LeaseLost
 from ringonce.ports import Change, Settled, Write
+from ringonce.store.compiled import fetch
 from ringonce.store.erasure import ERASED, wordless
 from ringonce.store.inbox import Inboxes
 from ringonce.store.ledger import Ledger
@@ -402,7 +403,7 @@ class Settler:
 
     def create(self, connection: sa.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert dispatch rows (the values of DISPATCH)."""
-        connection.execute(self._create, self._desk.bind(rows))
+        fetch(connection, self._create, self._desk.bind(rows))
 
     def publish(self, connection: sa.Connection, rows: Sequence[OutboxRow], now: int) -> None:
         """Insert events of ours that somebody subscribed to, each once."""

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}
 
@@ -25,17 +25,33 @@ def clean(text: str) -> str:
     return text
 
 
+def clean_all(values: Sequence[str | None]) -> list[str | None]:
+    """``clean`` for a whole column: one look at all of it where nothing has to be replaced, which is the rule."""
+    whole = "".join([value for value in values if value is not None])
+    if "\x00" not in whole and (whole.isascii() or is_unicode(whole)):
+        return list(values)
+    return [None if value is None else clean(value) for value in values]
+
+
+def is_unicode(text: str) -> bool:
+    """No half of a surrogate pair is in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def digest(*parts: str | None) -> bytes:
     """Digest length-prefixed parts to 16 bytes (BLAKE2b); null is a part of its own kind."""
-    state = blake2b(digest_size=16)
+    whole = b""
     for part in parts:
         if part is None:
-            state.update(b"-")
+            whole += b"-"
         else:
             raw = part.encode("utf-8", "surrogatepass")
-            state.update(b"+" + len(raw).to_bytes(8, "big"))
-            state.update(raw)
-    return state.digest()
+            whole += b"+" + len(raw).to_bytes(8, "big") + raw
+    return blake2b(whole, digest_size=16).digest()
 
 
 def dump(value: Mapping[str, object]) -> str:
