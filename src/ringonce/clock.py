@@ -10,7 +10,6 @@ import time
 from collections import deque
 from uuid import UUID
 
-
 DRAWN_AT_ONCE = 200
 _drawn: deque[bytes] = deque()
 # What a child process inherits, its parent gives out too.
@@ -51,7 +50,9 @@ class SystemEntropy:
             _drawn.extend(whole[at : at + 10] for at in range(10, len(whole), 10))
             random_bits = whole[:10]
         millis = time.time_ns() // 1_000_000
-        value = (millis & _48_BITS) << 80 | int.from_bytes(random_bits, "big") & _RANDOM | _VERSION_AND_VARIANT
+        value = (
+            (millis & _48_BITS) << 80 | int.from_bytes(random_bits, "big") & _RANDOM | _VERSION_AND_VARIANT
+        )
         return UUID(int=value)
 
     def jitter(self) -> float:

@@ -30,8 +30,13 @@ def _moment(value: object) -> object:
     return value
 
 
-def once(request: Request) -> None:
-    """A dependency: of two values of one parameter nobody knows which counts. Raises InputError."""
+async def once(request: Request) -> None:
+    """A dependency, awaited so that no thread is asked for it: two values of one parameter contradict.
+
+    Raises InputError.
+    """
+    if not request.url.query:
+        return
     names = Counter(name for name, _ in request.query_params.multi_items())
     for name, count in names.items():
         if count > 1 and name not in REPEATED:

@@ -30,7 +30,7 @@ class _Right(Body, forbid_unknown_fields=True):
     event_id: _Id | None = None
     type: Annotated[str, Meta(max_length=TYPE_BYTES)] = ""
     tenant: Annotated[str, Meta(max_length=LIMITS["tenant"])] | None = None
-    recipients: Annotated[list[_Id | RecipientIn], Meta(max_length=MAX_RECIPIENTS)] = []
+    recipients: Annotated[list[_Id | RecipientIn], Meta(max_length=MAX_RECIPIENTS)] = []  # noqa: RUF012 - msgspec copies it
     channels: Annotated[list[str], Meta(min_length=1)] | None = None
     template: _Template | None = None
     subject: _Subject | None = None

@@ -130,7 +130,9 @@ class Planning:
         """A channel that the event did not name and whose provider can not carry the content is suppressed."""
         fits = {name: self._fits(name, event.content) for name in {one.channel for one in planned}}
         return [
-            one if fits[one.channel] else replace(one, enqueued=replace(one.enqueued, suppressed_by=UNSUPPORTED))
+            one
+            if fits[one.channel]
+            else replace(one, enqueued=replace(one.enqueued, suppressed_by=UNSUPPORTED))
             for one in planned
         ]
 

@@ -66,7 +66,7 @@ class Addresses:
                 "reason": None,
                 "generation": _a.generation + moved,
             },
-        ).returning(*COLUMNS)
+        ).returning(_a.key, *COLUMNS)
         # An address named by ``to`` keeps the owner it has; naming it makes a dead one live again.
         self._named, named = upsert("r")
         self._name = named.on_conflict_do_update(
@@ -79,7 +79,15 @@ class Addresses:
                 "invalidated_at": None,
                 "reason": None,
             },
-        ).returning(*COLUMNS)
+        ).returning(_a.key, *COLUMNS)
+
+        # Most are known and live. Their owners stay who they are until what is sent there is stored: an erasure waits.
+        self._standing = (
+            sa.select(_a.key, *COLUMNS)
+            .where(dialect.among(_a.key, "keys"), _a.invalidated_at.is_(None))
+            .order_by(_a.key)
+            .with_for_update(read=True)
+        )
 
         self._dropped = given(
             "r", id=sa.BigInteger, value=sa.Text, reason=sa.Text, proof=sa.BigInteger, at=sa.BigInteger
@@ -126,32 +134,47 @@ class Addresses:
         self, connection: sa.Connection, items: Sequence[tuple[str, str, str, str]], now: int
     ) -> list[tuple[Address, int]]:
         """Register (tenant, recipient, channel, value); of two owners of one value the last named wins."""
-        return self._upsert(connection, self._rows, self._register, items, now)
+        if not items:
+            return []
+        unique = {self._key(*item): item for item in items}
+        return list(self._upsert(connection, self._rows, self._register, unique, now).values())
 
     def name_many(
         self, connection: sa.Connection, items: Sequence[tuple[str, str, str, str]], now: int
-    ) -> list[tuple[Address, int]]:
-        """Make sure that addresses exist and live, without taking them from their owners."""
-        return self._upsert(connection, self._named, self._name, items, now)
+    ) -> dict[tuple[str, str, str], tuple[Address, int]]:
+        """Make sure that addresses exist and live, without taking them from their owners.
 
+        They are found in the answer by (tenant, channel, value) as they were named.
+        """
+        if not items:
+            return {}
+        keys = {item: self._key(*item) for item in items}
+        unique = {key: item for item, key in keys.items()}
+        listed = {"keys": self._dialect.listed(sorted(unique))}
+        found: dict[bytes, tuple[Address, int]] = {}
+        for key, *row in fetch(connection, self._standing, listed):
+            if row[4] == unique[key][3]:
+                found[key] = Address(*row[:-1]), row[-1]
+        missing = {key: item for key, item in unique.items() if key not in found}
+        if missing:
+            found |= self._upsert(connection, self._named, self._name, missing, now)
+        return {(tenant, channel, value): found[key] for (tenant, _, channel, value), key in keys.items()}
+
+    def _key(self, tenant: str, _recipient: str, channel: str, value: str) -> bytes:
+        return address_key(tenant, channel, self.identify(channel, value))
+
+    @staticmethod
     def _upsert(
-        self,
         connection: sa.Connection,
         rows: Any,
         statement: Any,
-        items: Sequence[tuple[str, str, str, str]],
+        unique: dict[bytes, tuple[str, str, str, str]],
         now: int,
-    ) -> list[tuple[Address, int]]:
-        if not items:
-            return []
-        unique = {
-            address_key(tenant, channel, self.identify(channel, value)): (tenant, recipient, channel, value)
-            for tenant, recipient, channel, value in items
-        }
+    ) -> dict[bytes, tuple[Address, int]]:
         # In one order everywhere: two batches that share addresses wait for each other, never in a circle.
         values = [(key, *unique[key]) for key in sorted(unique)]
         found = fetch(connection, statement, rows.bind(values) | {"b_now": now})
-        return [(Address(*row[:-1]), row[-1]) for row in found]
+        return {row[0]: (Address(*row[1:-1]), row[-1]) for row in found}
 
     def of(
         self, connection: sa.Connection, tenant: str, recipient: str, channel: str | None, *, all_: bool

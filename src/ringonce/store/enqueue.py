@@ -15,10 +15,10 @@ import sqlalchemy as sa
 
 from ringonce.errors import ConflictError, SchemaError
 from ringonce.ports import Accepted
+from ringonce.store.arrivals import EVENT, briefs_where, cleaned, event_values, make_brief, targets
 from ringonce.store.backend import MIGRATE, UNKNOWN_OBJECT
 from ringonce.store.dialect import SQLITE
 from ringonce.store.factory import wall_clock
-from ringonce.store.intake import EVENT, briefs_where, cleaned, event_values, make_brief, targets
 from ringonce.store.libraries import SOUND, application_uses, refuse_wal
 from ringonce.store.schema import events, notifications
 
