@@ -9,9 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ringonce.model.policy import Channel
+    from ringonce.ports import Clock, Store
     from ringonce.provider import Provider
 
     Override = Callable[[Channel, Mapping[str, object]], Channel]
+
+
+REFRESH = 0.05
+"""Seconds for which a look at the overrides is good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,7 @@ class Channels:
         self._configured = dict(entries)
         self._overrides: dict[str, dict[str, object]] = {}
         self._override = override
+        self._refreshed = -1.0
         self._rebuild()
 
     def configure(self, entries: Mapping[str, Entry]) -> None:
@@ -42,6 +48,13 @@ class Channels:
         if overrides != self._overrides:
             self._overrides = {name: dict(changes) for name, changes in overrides.items()}
             self._rebuild()
+
+    async def refresh(self, store: Store, clock: Clock) -> None:
+        """Read the overrides anew; all who ask within the same 50 ms share one look."""
+        now = clock.monotonic()
+        if now - self._refreshed >= REFRESH:
+            self._refreshed = now
+            self.apply(await store.overrides())
 
     def _rebuild(self) -> None:
         self._effective = {

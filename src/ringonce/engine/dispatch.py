@@ -32,7 +32,6 @@ log = logging.getLogger("ringonce")
 
 POLL_BUSY = 0.02
 POLL_IDLE = 1.0
-REFRESH = 0.05
 
 
 @dataclass(slots=True)
@@ -50,14 +49,10 @@ class Shared:
     failing: LaneBrake
     clock: Clock
     entropy: Entropy
-    refreshed: float = field(default=-1.0)
 
     async def refresh(self) -> None:
         """Read the channels' overrides anew (lanes that turn within the same 50 ms share one look)."""
-        now = self.clock.monotonic()
-        if now - self.refreshed >= REFRESH:
-            self.refreshed = now
-            self.channels.apply(await self.store.overrides())
+        await self.channels.refresh(self.store, self.clock)
 
 
 @dataclass(slots=True)

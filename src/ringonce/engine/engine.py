@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import body_hash, canonical, event_key
+from ringonce.engine.accepting import Accepting
 from ringonce.engine.arrival import read
 from ringonce.engine.contract import check_texts, decode, encode_event, load, make
 from ringonce.engine.expand import Planning
@@ -64,6 +65,7 @@ class Engine:
     templates: Templates | None = None
     _listeners: list[Callable[[], None]] = field(default_factory=list)
     _inbox: Inbox | None = None
+    _accepting: Accepting | None = None
 
     @property
     def inbox(self) -> Inbox:
@@ -138,15 +140,21 @@ class Engine:
         """Store what ``prepare`` has checked, in one transaction; workers in this process wake up."""
         if not events:
             return []
-        self.channels.apply(await self.store.overrides())
-        planning = self.plan
-        accepted = await self.store.accept(events, planning, self.decide)
-        planning.tell_new(self.telemetry, accepted)
+        await self.channels.refresh(self.store, self.clock)
+        if self._accepting is None:
+            self._accepting = Accepting(self._store_events)
+        accepted = await self._accepting.put(events)
         verdicts = Counter(
             "conflict" if item.conflict else "duplicate" if item.duplicate else "new" for item in accepted
         )
         for verdict, count in verdicts.items():
             self.telemetry.count("ringonce_events_total", count, verdict=verdict)
+        return accepted
+
+    async def _store_events(self, events: Sequence[NewEvent]) -> list[Accepted]:
+        planning = self.plan
+        accepted = await self.store.accept(events, planning, self.decide)
+        planning.tell_new(self.telemetry, accepted)
         self.notify_workers()
         return accepted
 
