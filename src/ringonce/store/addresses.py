@@ -39,22 +39,21 @@ class Addresses:
 
     def __init__(self, dialect: Dialect, identify: Callable[[str, str], str] = same) -> None:
         """``identify``: (channel, value) -> what makes the address one."""
-        self._dialect = dialect
         self.identify = identify
         given, insert = dialect.given, dialect.insert
-        types = {name: _a[name].type for name in ("key", "tenant", "recipient", "channel", "value")}
+        types = ("key", "tenant", "recipient", "channel", "value")
         now = sa.bindparam("b_now", type_=sa.BigInteger)
 
-        def upsert(name: str) -> tuple[Any, Any]:
-            rows = given(name, **types)
-            picks = [rows.c[key] for key in types]
+        def upsert() -> tuple[Any, Any]:
+            rows = dialect.inserted(addresses, types)
+            picks = [getattr(rows.c, key) for key in types]
             statement = insert(addresses).from_select(
                 [*types, "registered_at", "generation"],
                 sa.select(*picks, now, sa.literal_column("0")).where(sa.true()),
             )
             return rows, statement
 
-        self._rows, new = upsert("r")
+        self._rows, new = upsert()
         moved = sa.case((_a.recipient == new.excluded.recipient, 0), else_=1)
         self._register = new.on_conflict_do_update(
             index_elements=["key"],
@@ -68,7 +67,7 @@ class Addresses:
             },
         ).returning(_a.key, *COLUMNS)
         # An address named by ``to`` keeps the owner it has; naming it makes a dead one live again.
-        self._named, named = upsert("r")
+        self._named, named = upsert()
         self._name = named.on_conflict_do_update(
             index_elements=["key"],
             set_={
@@ -82,12 +81,9 @@ class Addresses:
         ).returning(_a.key, *COLUMNS)
 
         # Most are known and live. Their owners stay who they are until what is sent there is stored: an erasure waits.
-        self._standing = (
-            sa.select(_a.key, *COLUMNS)
-            .where(dialect.among(_a.key, "keys"), _a.invalidated_at.is_(None))
-            .order_by(_a.key)
-            .with_for_update(read=True)
-        )
+        self._keys = dialect.inserted(addresses, ["key"])
+        same_key = sa.and_(_a.key == self._keys.c.key, _a.invalidated_at.is_(None))
+        self._standing = dialect.look_up(self._keys, (_a.key, *COLUMNS), same_key, "share")
 
         self._dropped = given(
             "r", id=sa.BigInteger, value=sa.Text, reason=sa.Text, proof=sa.BigInteger, at=sa.BigInteger
@@ -113,16 +109,9 @@ class Addresses:
         )
         channel = sa.bindparam("b_channel", type_=Words)
         self._of = one.where(sa.or_(channel.is_(None), _a.channel == channel)).order_by(_a.channel, _a.id)
-        self._many = given("r", tenant=sa.Text, recipient=sa.Text)
-        m = self._many.c
-        self._live = (
-            sa.select(*COLUMNS)
-            .select_from(
-                addresses.join(self._many.table, sa.and_(_a.tenant == m.tenant, _a.recipient == m.recipient))
-            )
-            .where(_a.invalidated_at.is_(None))
-            .order_by(_a.channel, _a.id)
-        )
+        m = self._many = dialect.inserted(addresses, ["recipient", "tenant"])
+        owned = sa.and_(_a.tenant == m.c.tenant, _a.recipient == m.c.recipient, _a.invalidated_at.is_(None))
+        self._live = dialect.look_up(m, COLUMNS, owned)
 
     def register(
         self, connection: sa.Connection, tenant: str, recipient: str, channel: str, value: str, now: int
@@ -150,9 +139,10 @@ class Addresses:
             return {}
         keys = {item: self._key(*item) for item in items}
         unique = {key: item for item, key in keys.items()}
-        listed = {"keys": self._dialect.listed(sorted(unique))}
         found: dict[bytes, tuple[Address, int]] = {}
-        for key, *row in fetch(connection, self._standing, listed):
+        for key, *row in fetch(
+            connection, self._standing, self._keys.bind([(key,) for key in sorted(unique)])
+        ):
             if row[4] == unique[key][3]:
                 found[key] = Address(*row[:-1]), row[-1]
         missing = {key: item for key, item in unique.items() if key not in found}
@@ -190,9 +180,12 @@ class Addresses:
         """The live addresses of many (tenant, recipient), with their generations."""
         result: dict[tuple[str, str], list[tuple[Address, int]]] = {}
         if owners:
-            for row in fetch(connection, self._live, self._many.bind(sorted(set(owners)))):
+            named = sorted({(recipient, tenant) for tenant, recipient in owners})
+            for row in fetch(connection, self._live, self._many.bind(named)):
                 address = Address(*row[:-1])
                 result.setdefault((address.tenant, address.recipient), []).append((address, row[-1]))
+            for owned in result.values():
+                owned.sort(key=_place)
         return result
 
     def invalidate(
@@ -209,3 +202,7 @@ class Addresses:
                 latest[item.address_id, item.value] = item
         values = [(i.address_id, i.value, i.reason, i.proof_at, now) for i in latest.values()]
         return len(connection.execute(self._drop, self._dropped.bind(values) | {"b_tenant": tenant}).all())
+
+
+def _place(owned: tuple[Address, int]) -> tuple[str, int]:
+    return owned[0].channel, owned[0].id

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ringonce.store.schema import FENCE, Digest, Words, dispatch, ticks
+from ringonce.store.spread import Spread, joined, looked_up
 from ringonce.store.values import clean, clean_all
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ class Dialect:
     arrival: sa.ColumnElement[int]
     draw: Any
     make_given: Callable[[str, dict[str, Any]], Given]
+    make_inserted: Callable[[str, dict[str, Any]], Given]
+    look_up: Callable[..., sa.Select[Any]]
     among: Callable[[Any, str], sa.ColumnElement[bool]]
     listed: Callable[[Iterable[Any]], Any]
     pick: Callable[[Sequence[Any]], sa.ColumnElement[bool]]
@@ -154,6 +157,10 @@ class Dialect:
     def given(self, name: str, /, **types: TypeEngine[Any] | type[TypeEngine[Any]]) -> Given:
         """A table of rows that the caller binds."""
         return self.make_given(name, types)
+
+    def inserted(self, table: sa.Table, names: Sequence[str]) -> Given:
+        """Rows that are to be inserted into a table, or looked up there."""
+        return self.make_inserted("r", {name: table.c[name].type for name in names})
 
 
 def _among_array(column: Any, name: str) -> sa.ColumnElement[bool]:
@@ -204,6 +211,8 @@ POSTGRES = Dialect(
     arrival=_SERVER_NOW,
     draw=sa.select(sa.func.nextval(sa.literal_column(f"'{FENCE}'"), type_=sa.BigInteger)),
     make_given=GivenArrays,
+    make_inserted=Spread,
+    look_up=looked_up,
     among=_among_array,
     listed=list,
     pick=_pick_array,
@@ -223,6 +232,8 @@ SQLITE = Dialect(
     .values(fence=ticks.c.fence + 1, at=sa.func.max(ticks.c.at, _NOW))
     .returning(ticks.c.fence),
     make_given=GivenJson,
+    make_inserted=GivenJson,
+    look_up=joined,
     among=_among_json,
     listed=lambda values: _json([_plain(value) for value in values]),
     pick=_pick_union,

@@ -62,8 +62,8 @@ class Entries:
         def bulk(
             table: sa.Table, names: Sequence[str], same: Mapping[str, sa.ColumnElement[Any]]
         ) -> tuple[Any, Any]:
-            rows = dialect.given("r", **{name: table.c[name].type for name in names})
-            select = sa.select(*(rows.c[name] for name in names), *same.values()).where(sa.true())
+            rows = dialect.inserted(table, names)
+            select = sa.select(*(getattr(rows.c, name) for name in names), *same.values()).where(sa.true())
             return rows, dialect.insert(table).from_select([*names, *same], select)
 
         self._contents, new = bulk(contents, CONTENT, {"created_at": now})

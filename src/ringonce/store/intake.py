@@ -53,11 +53,11 @@ class Intake:
         self._duties = duties
         self._settler = settler
         self._decode = decode
-        given, insert, among = dialect.given, dialect.insert, dialect.among
+        insert, among = dialect.insert, dialect.among
 
         def bulk(table: sa.Table, names: Sequence[str]) -> tuple[Any, Any]:
-            rows = given("r", **{name: table.c[name].type for name in names})
-            select = sa.select(*(rows.c[name] for name in names)).where(sa.true())
+            rows = dialect.inserted(table, names)
+            select = sa.select(*(getattr(rows.c, name) for name in names)).where(sa.true())
             return rows, insert(table).from_select(list(names), select)
 
         self._events, new = bulk(events, EVENT)

@@ -26,12 +26,11 @@ class Profiles:
     """Statements over recipients, built once."""
 
     def __init__(self, dialect: Dialect, addresses: Addresses) -> None:
-        self._dialect = dialect
         self._addresses = addresses
         columns = ("key", "tenant", "id", "locale", "timezone", "created_at", "updated_at")
-        self._rows = dialect.given("r", **{name: recipients.c[name].type for name in columns})
+        self._rows = dialect.inserted(recipients, columns)
         new = dialect.insert(recipients).from_select(
-            list(columns), sa.select(*(self._rows.c[name] for name in columns)).where(sa.true())
+            list(columns), sa.select(*(getattr(self._rows.c, name) for name in columns)).where(sa.true())
         )
         r, x = recipients.c, new.excluded
         locale, zone = sa.func.coalesce(x.locale, r.locale), sa.func.coalesce(x.timezone, r.timezone)
@@ -40,9 +39,10 @@ class Profiles:
             set_={"locale": locale, "timezone": zone, "updated_at": x.updated_at},
             where=sa.or_(r.locale.is_distinct_from(locale), r.timezone.is_distinct_from(zone)),
         )
-        known = sa.select(r.key, r.locale, r.timezone).where(dialect.among(r.key, "keys")).order_by(r.key)
+        self._keys = dialect.inserted(recipients, ["key"])
         # Whoever erases a person waits until what is accepted for it is there to be found.
-        self._known = known.with_for_update(read=True, key_share=True)
+        known = (r.key, r.locale, r.timezone)
+        self._known = dialect.look_up(self._keys, known, r.key == self._keys.c.key, "key")
 
     def facts(
         self, connection: sa.Connection, wanted: list[tuple[str, Named]], time: int
@@ -103,5 +103,5 @@ class Profiles:
         return known
 
     def _read(self, connection: sa.Connection, keys: list[bytes]) -> dict[bytes, Words]:
-        found = fetch(connection, self._known, {"keys": self._dialect.listed(keys)})
+        found = fetch(connection, self._known, self._keys.bind([(key,) for key in keys]))
         return {key: (locale, zone) for key, locale, zone in found}

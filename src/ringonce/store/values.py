@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"), default=str)
+_TEXTS = [b"+" + length.to_bytes(8, "big") for length in range(512)]
+"""What stands before a text of this length."""
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}
 
 
@@ -50,13 +53,14 @@ def digest(*parts: str | None) -> bytes:
             whole += b"-"
         else:
             raw = part.encode("utf-8", "surrogatepass")
-            whole += b"+" + len(raw).to_bytes(8, "big") + raw
+            length = len(raw)
+            whole += (_TEXTS[length] if length < len(_TEXTS) else b"+" + length.to_bytes(8, "big")) + raw
     return blake2b(whole, digest_size=16).digest()
 
 
 def dump(value: Mapping[str, object]) -> str:
     """Spell as JSON in ASCII: an escape can neither end a text nor break an encoding."""
-    return json.dumps(dict(value), separators=(",", ":"), default=str) if value else "{}"
+    return _COMPACT.encode(dict(value)) if value else "{}"
 
 
 def load(text: str) -> dict[str, Any]:
