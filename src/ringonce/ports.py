@@ -288,8 +288,21 @@ class Store(Protocol):
         ...
 
     # dispatch
-    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
-        """Lease up to ``limit`` due and armed rows of a lane that is not paused."""
+    async def claim(
+        self,
+        lane: str,
+        owner: str,
+        limit: int,
+        lease: int,
+        *,
+        begin: bool = False,
+        now: int | None = None,
+    ) -> Batch:
+        """Lease up to ``limit`` due and armed rows of a lane that is not paused.
+
+        With ``begin`` the claim is the mark as well: each row comes back with its attempt begun (``lease.started_at``),
+        but those of a withdrawn subject.
+        """
         ...
 
     async def mark(

@@ -156,9 +156,13 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a claim returned, and the store's time at that moment."""
+    """What a claim returned, and the store's time at that moment.
+
+    ``stamp``: another number after each change of a channel's settings at run time.
+    """
 
     now: int
+    stamp: int
     rows: tuple[Claimed, ...]
 
 
