@@ -28,6 +28,7 @@ from ringonce.store.schema import (
     channel_overrides,
     contents,
     dispatch,
+    events,
     lanes,
     leases,
     notifications,
@@ -195,9 +196,15 @@ class Claims:
             )
             return claim.returning(_d.id), read.where(dialect.among(n.id, "ids"))
         picked = claim.returning(*DISPATCH).cte("picked")
-        rows = FACTS_FROM.outerjoin(contents, contents.c.id == n.content_id)
         one = sa.select(now.label("at"), self._changed().label("stamp")).subquery("one")
-        joined = one.outerjoin(picked, sa.true()).outerjoin(rows, n.id == picked.c.id)
+        # One after the other: an inner join among them would have to be made first, over whole tables.
+        joined = (
+            one.outerjoin(picked, sa.true())
+            .outerjoin(notifications, n.id == picked.c.id)
+            .outerjoin(events, events.c.key == n.event_key)
+            .outerjoin(addresses, a.id == n.address_id)
+            .outerjoin(contents, contents.c.id == n.content_id)
+        )
         return (sa.select(one.c.at, one.c.stamp, *FACTS, *picked.c, *CONTENT, *more).select_from(joined),)
 
     @staticmethod
@@ -226,7 +233,8 @@ class Claims:
             parameters["b_fence"] = connection.execute(self._dialect.draw, {"now": now}).scalar_one()
             ids = connection.execute(statement, parameters).scalars().all()
             if not ids:
-                return Batch(*connection.execute(self._stamp, {"now": now}).one(), ())
+                at, stamp = connection.execute(self._stamp, {"now": now}).one()
+                return Batch(at, stamp, ())
             found = connection.execute(reading[0], {"ids": self._dialect.listed(ids), "now": now}).all()
         else:
             found = connection.execute(statement, parameters).all()
