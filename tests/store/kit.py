@@ -92,6 +92,8 @@ class World:
             backoff=Backoff(BackoffKind.FIXED, base=10 * SECOND, jitter=0), in_doubt=InDoubt.RESEND
         )
     )
+    known: bool = True
+    """Changes carry the facts that were claimed, as a worker's do."""
     ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # --- what the engine supplies ---
@@ -208,7 +210,8 @@ class World:
             **fields,
         )
         event: TransitionEvent = Answered(number, outcome)
-        return Change(claimed.row.id, event, (owner, claimed.row.lease.fence), attempt)
+        row = claimed.row if self.known else None
+        return Change(claimed.row.id, event, (owner, claimed.row.lease.fence), attempt, row)
 
     async def settle(self, *changes: Change) -> list[Settled]:
         """Settle now."""
