@@ -207,7 +207,7 @@ class World:
             ended_at=self.now,
             outcome="unknown" if unknown else outcome.cls.value,
             code=outcome.code,
-            **fields,
+            **({"message_id": outcome.message_id} | fields),
         )
         event: TransitionEvent = Answered(number, outcome)
         row = claimed.row if self.known else None

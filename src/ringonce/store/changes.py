@@ -50,10 +50,12 @@ class Changes:
             if len(settled) == len(changes):
                 return [settled[change.id] for change in changes]
         rest = [change for change in changes if change.id not in settled]
-        others = iter(await self._settle(rest, decide, at))
+        others = iter(await self._settle(rest, decide, at, whole=not settled))
         return [settled.get(change.id) or next(others) for change in changes]
 
-    async def _settle(self, changes: Sequence[Change], decide: Decide, at: int | None) -> list[Settled]:
+    async def _settle(
+        self, changes: Sequence[Change], decide: Decide, at: int | None, *, whole: bool
+    ) -> list[Settled]:
         """Lock, read and step, in one transaction; what the database refuses falls back to one of its own."""
         if not changes:
             return []
@@ -68,7 +70,8 @@ class Changes:
             groups: dict[UUID, list[Change]] = {}
             for change in changes:
                 groups.setdefault(change.id, []).append(change)
-            if not _one_rows_fault(error) or (len(groups) == 1 and not isinstance(error, DataRefusedError)):
+            single = whole and len(groups) == 1  # its caller is told, and knows no neighbours
+            if not _one_rows_fault(error) or (single and not isinstance(error, DataRefusedError)):
                 raise
         log.warning("a batch of %d changes is settled row by row", len(changes))
         found = {id_: await self._alone(work, group) for id_, group in groups.items()}
