@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
@@ -240,7 +240,7 @@ class Fcm(Provider):
         )
         self._headers: tuple[str | None, tuple[tuple[str, str], ...]] = (None, ())
 
-    @property
+    @cached_property
     def account(self) -> str:
         """The project, and a digest of the service account with its key."""
         told = f"{self._email} {self._key_id} {self._token_uri}".encode()
