@@ -249,7 +249,8 @@ class Settler:
 
 def report(telemetry: Telemetry, *settled: Settled) -> None:
     """Tell metrics and people what committed changes led to; like facts are counted together."""
-    counts: Counter[tuple[str, str, str, str]] = Counter()
+    ends: Counter[tuple[str, str, Status]] = Counter()
+    retried: Counter[tuple[str, str]] = Counter()
     for one in settled:
         row, write = one.row, one.write
         if row is None or write is None:
@@ -261,11 +262,14 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
             telemetry.alert(kind, text, channel=channel, tenant=tenant)
         if write.changed:
             status = write.state.status
-            counts["ringonce_status_changes_total", channel, tenant, status] += 1
+            ends[channel, tenant, status] += 1
             if row.state.attempts and status is Status.SENT and row.state.status is Status.FAILED:
-                counts["ringonce_retry_sent_total", channel, tenant, ""] += 1
+                retried[channel, tenant] += 1
         for name in write.counters:
-            counts[f"ringonce_{name}_total", channel, tenant, ""] += 1
-    for (name, channel, tenant, value), count in counts.items():
-        labels = {"channel": channel, "tenant": tenant}
-        telemetry.count(name, count, **({"status": str(value)} | labels if value else labels))
+            telemetry.count(f"ringonce_{name}_total", channel=channel, tenant=tenant)
+    for (channel, tenant, status), count in ends.items():
+        telemetry.count(
+            "ringonce_status_changes_total", count, status=status.value, channel=channel, tenant=tenant
+        )
+    for (channel, tenant), count in retried.items():
+        telemetry.count("ringonce_retry_sent_total", count, channel=channel, tenant=tenant)
