@@ -5,7 +5,8 @@ stands for all sockets of libcurl. What is ready is handed to libcurl, a few mil
 answers that came of it go out with one call per receiver. Names are looked up in threads of libcurl's own.
 
 A thread of its own for libcurl was measured too: each of its dozen callbacks per request then waits for the
-interpreter's lock, and that costs more than all else that the wire does.
+interpreter's lock, and that costs more than all else that the wire does. The price: whoever blocks the loop for
+longer than a request's timeout makes its answer unknown, for libcurl looks at the time before it looks at the socket.
 """
 
 from __future__ import annotations
