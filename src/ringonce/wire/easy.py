@@ -68,6 +68,7 @@ class Exchange:
 
     __slots__ = (
         "_announced",
+        "_began",
         "_body",
         "_connectable",
         "_dead",
@@ -114,6 +115,7 @@ class Exchange:
         self._announced = -1
         self._headers: tuple[tuple[str, str], ...] | None = None
         self._times = (0.0, 0.0)
+        self._began = 0.0
         self._source = io.BytesIO()
         self._sockets: list[int] = []
         self._dead = False
@@ -157,14 +159,15 @@ class Exchange:
         else:
             curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
 
-    def load(self, request: HttpRequest, token: object, deliver: Deliver) -> None:
-        """Make the handle ready for ``request``.
+    def load(self, request: HttpRequest, token: object, deliver: Deliver, now: float) -> None:
+        """Make the handle ready for ``request``. ``now``: monotonic seconds.
 
         Raises:
             ValueError: libcurl can not carry it (a line break in a header, an address with a null byte).
         """
         self.token = token
         self.deliver = deliver
+        self._began = now
         self._room = request.max_answer
         curl = self.curl
         if self._fresh:
@@ -209,6 +212,14 @@ class Exchange:
         else:
             raise ValueError("the method is not a word")
         self._shape, self._spelled, self._announced = shape, method, -1
+
+    def overdue(self, now: float) -> bool:
+        """True: its time is over. libcurl does not know from now on; the caller ends it, if no answer does."""
+        if now - self._began < self._times[0]:
+            return False
+        self.curl.setopt(pycurl.TIMEOUT_MS, 0)
+        self._times = (0.0, 0.0)
+        return True
 
     def again(self) -> bool:
         """True: nothing was sent, the pooled connection was dead; the handle is ready to go on a new one."""
