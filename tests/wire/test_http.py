@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -508,6 +509,39 @@ async def test_a_turn_that_takes_long_goes_on_in_the_next(
         answers = await ask(http, *(post(server.url) for _ in range(100)))
         assert all(isinstance(answer, HttpAnswer) for answer in answers)
         assert ticks > 100
+
+
+async def test_an_answer_in_time_counts_although_the_loop_was_blocked(http: HttpWire) -> None:
+    """The loop stands still for longer than the timeout: what was answered is, what was not is unknown."""
+    received = threading.Semaphore(0)
+    answered = threading.Semaphore(0)
+    go = threading.Event()
+
+    def serve(peer: Peer) -> None:
+        while request := peer.request():
+            received.release()
+            go.wait(30)
+            if request.endswith(b"never"):
+                peer.until_closed()
+                return
+            peer.ok()
+            answered.release()
+
+    with serving(serve) as server:
+        bodies = (b"one", b"two", b"never")
+        asking = asyncio.ensure_future(ask(http, *(post(server.url, body, timeout=6.0) for body in bodies)))
+        for _ in bodies:
+            assert await asyncio.to_thread(received.acquire, timeout=30)
+        go.set()
+        assert answered.acquire(timeout=30)
+        assert answered.acquire(timeout=30)
+        time.sleep(6.1)  # noqa: ASYNC251 - this is what the test is about
+        one, two, never = await asking
+        assert (one, two) == (HttpAnswer(200, {"content-length": "2"}, b"ok"),) * 2
+        assert isinstance(never, NoAnswer)
+        assert (never.fault, never.sent) == (Fault.READ_TIMEOUT, True)
+        [next_] = await ask(http, post(server.url, b"next", timeout=6.0))
+        assert isinstance(next_, HttpAnswer), "a handle has its timeout and its connection back"
 
 
 async def test_close_waits_for_what_runs() -> None:
