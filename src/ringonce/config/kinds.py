@@ -173,6 +173,20 @@ def flag() -> Kind:
     return Kind("true or false", convert)
 
 
+def switch(enum: type[StrEnum]) -> Kind:
+    """``"auto"``, or a flag; the enum has these three."""
+
+    def convert(value: object) -> object:
+        if isinstance(value, str) and value.strip().lower() == "auto":
+            return enum("auto")
+        try:
+            return enum("true" if flag().convert(value) else "false")
+        except Bad as bad:
+            raise Bad(f'{bad.message}, or "auto"', 'write "auto", or true or false without quotes') from None
+
+    return Kind('"auto", true or false', convert)
+
+
 def integer(*, least: int = 0, most: int = 2**31 - 1) -> Kind:
     """A whole number between ``least`` and ``most``."""
 
