@@ -30,6 +30,8 @@ HELP = {
     "ringonce_oldest_pending_seconds": "How long the oldest notification that is due has waited.",
     "ringonce_listening": "1 while hints of other processes arrive; 0: this worker polls.",
     "ringonce_hints_total": "Hints between processes that there may be new work, sent or heard.",
+    "ringonce_worker_processes": "Worker processes that run, as their parent counts them.",
+    "ringonce_worker_restarts_total": "Worker processes that died and were started again.",
     "ringonce_alerts_total": "Alerts for a person.",
 }
 """Every metric; the reference page is made from it."""
@@ -47,6 +49,7 @@ ALERTS = {
     "not_listening": "`listen = true`, and no hints of other processes arrive: this worker polls.",
     "store_unavailable": "The database can not be reached or written. Results wait; nothing is sent again for it.",
     "template": "The file of a template was changed and can not be used; the text names file and line.",
+    "worker_died": "A process of `ringonce worker --processes` died and is started again.",
     "worker_crash": "A worker died in the middle of a call, and no attempt is left.",
 }
 """Every kind of alert; the reference page is made from it."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ringonce.errors import RingonceError
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
     from pathlib import Path
     from uuid import UUID
@@ -52,11 +53,32 @@ async def opened(config: Config | None = None, *, migrate: bool = False) -> Asyn
         yield ringonce
 
 
-def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_async(coroutine: Coroutine[Any, Any, T], *, loop: Callable[[], AbstractEventLoop] | None = None) -> T:
     """``asyncio.run``, which is not loaded before it is needed: ``--help`` and mistakes need none."""
     import asyncio
 
-    return asyncio.run(coroutine)
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(coroutine)
+
+
+def fast_loop(config: Config) -> Callable[[], AbstractEventLoop] | None:
+    """uvloop, for what runs long; None: asyncio's own. Raises ConfigError: wanted, and not installed."""
+    from ringonce.config.model import Switch
+    from ringonce.errors import ConfigError
+
+    wanted = config.worker.uvloop
+    if wanted is Switch.FALSE:
+        return None
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        if wanted is Switch.TRUE:
+            raise ConfigError(
+                "uvloop is not installed", field="worker.uvloop", mend='pip install "ringonce[fast]"'
+            ) from None
+        return None
+    make: Callable[[], AbstractEventLoop] = uvloop.new_event_loop
+    return make
 
 
 def with_ringonce(work: Callable[[Ringonce], Awaitable[T]]) -> T:
