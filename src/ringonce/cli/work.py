@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from contextlib import contextmanager
@@ -159,6 +160,7 @@ def worker(
                     _greet(ringonce)
                 else:
                     until_parent_dies(stop)
+                    logging.getLogger("ringonce.worker").info("ready, process %d", os.getpid())
                 drained = await ringonce.run_worker(stop, drain=drain, only=duties)
                 return drained, await ringonce.channels() if drained is not None else []
 
