@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -84,11 +85,17 @@ def said_twice(process: Process, part: str) -> None:
     assert twice, process.lines
 
 
-def gone(pid: int) -> bool:
-    """No such process is left, or only what its parent has not asked for yet."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    return True
+@contextlib.contextmanager
+def ending(*pids: int) -> Iterator[None]:
+    """At the end of the block these processes have ended, or do so now."""
+    handles = [os.pidfd_open(pid) for pid in pids]
+    try:
+        yield
+        for handle in handles:
+            assert select.select([handle], [], [], PATIENCE)[0], "a child lives on"
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def events(count: int) -> str:
@@ -122,9 +129,9 @@ def test_a_dead_child_is_started_again(folder: Path, start: Callable[..., Proces
     below = children(parent)
     assert second in below
     assert len(below) == 2
-    parent.signal(signal.SIGTERM)
-    assert parent.ended() == 0, parent.lines
-    assert all(gone(pid) for pid in (first, *below))
+    with ending(*below):
+        parent.signal(signal.SIGTERM)
+        assert parent.ended() == 0, parent.lines
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -133,11 +140,10 @@ def test_children_end_with_their_parent(start: Callable[..., Process]) -> None:
     parent = start()
     parent.said("worker 1: ready")
     parent.said("worker 2: ready")
-    below = children(parent)
-    parent.kill()
-    parent.ended()  # the children hold its standard error, so this waits for them too
-    assert sum("the parent has gone" in line for line in parent.lines) == 2
-    assert all(gone(pid) for pid in below)
+    with ending(*children(parent)):
+        parent.kill()
+        parent.ended()  # the children hold its standard error, so this hears them out
+        assert sum("the parent has gone" in line for line in parent.lines) == 2
 
 
 def test_drained_when_all_have_drained(folder: Path) -> None:
