@@ -1,14 +1,12 @@
 """Everything works behind PgBouncer in transaction mode, where each transaction may run on another connection."""
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from ringonce.app import Ringonce
 from ringonce.store import SqlStore, StoreOptions, make_wakeup, migrate, open_store, wakeup
 from ringonce.store.schema import metadata
 from ringonce.store.wakeup import PostgresWakeup
@@ -21,7 +19,6 @@ from tests.store.kit import KINDS, told
 pytestmark = pytest.mark.debian
 
 PATIENCE = 60.0
-TO = {"to": {"ok": "ada"}, "content": {"text": "hello"}}
 DRIVERS = ("asyncpg", "psycopg")
 
 
@@ -56,71 +53,10 @@ async def test_the_store_passes_the_published_kit(
     await check_store(fresh)
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
-async def test_workers_share_its_connections(pooled: Database, pg_database: Database, driver: str) -> None:
-    """Four workers and a sender on two connections of the server: all is sent once, nothing fails, nothing stays."""
-    config = {
-        "store": {"url": pooled.url(driver)},
-        "retry": {"cycle": "20ms"},
-        "channels": {
-            "ok": {"provider": "sandbox"},
-            "flaky": {
-                "provider": "sandbox",
-                "script": ["transient", "ok"],
-                "backoff": {"kind": "fixed", "base": "10ms", "jitter": 0},
-            },
-        },
-    }
-    await Ringonce(config).migrate()
-
-    async def work() -> float:
-        async with Ringonce(config) as ringonce:
-            await ringonce.run_worker(drain=True)
-            return ringonce.telemetry.value("ringonce_alerts_total")
-
-    async with Ringonce(config) as ringonce:
-        for number in range(12):
-            bodies = [
-                {"event_id": f"{number}-{channel}", "to": {channel: f"a{number}"}, "content": {"text": "x"}}
-                for channel in ("ok", "flaky")
-            ]
-            await ringonce.notify_many(bodies)
-        assert await asyncio.gather(*(work() for _ in range(4))) == [0, 0, 0, 0]
-        report = (await ringonce.report())[0]
-        assert (report["accepted"], report["sent"]) == (24, 24)
-        assert await ringonce.store.backend.run(prepared) == 0
-
-
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hint that does not come is not waited for long."""
     monkeypatch.setattr(wakeup, "ECHO_WITHIN", 1.0)
-
-
-@pytest.mark.parametrize("driver", DRIVERS)
-async def test_without_hints_it_polls(
-    pooled: Database, quick: None, caplog: pytest.LogCaptureFixture, driver: str
-) -> None:
-    """No hint arrives through it: listening is given up with one line, and what others accept is sent all the same."""
-    caplog.set_level(logging.INFO, "ringonce.store")
-    config = {
-        "store": {"url": pooled.url(driver)},
-        "channels": {"ok": {"provider": "sandbox"}},
-        "outbox": {"events": ["notification.dispatched"]},
-    }
-    await Ringonce(config).migrate()
-    async with Ringonce(config) as sender, Ringonce(config) as receiver:
-        sent, stop, polls = asyncio.Event(), asyncio.Event(), told(caplog, "polls")
-        receiver.subscribe(lambda _: sent.set())
-        worker = asyncio.ensure_future(receiver.run_worker(stop))
-        async with asyncio.timeout(PATIENCE):
-            await polls.wait()
-            await sender.notify(**TO)
-            await sent.wait()
-        stop.set()
-        await worker
-    assert receiver.telemetry.value("ringonce_listening") == 0
-    assert len([record for record in caplog.records if "polls" in record.message]) == 1
 
 
 async def test_who_insists_is_alerted(
