@@ -1,8 +1,10 @@
 """``ringonce worker --processes N``: a parent and its children, on PostgreSQL."""
 
 import contextlib
+import http.client
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -14,6 +16,7 @@ import pytest
 
 from tests.crash.harness import Process
 from tests.servers.postgres import Database
+from tests.servers.sockets import closed_port
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -25,6 +28,7 @@ url = "{url}"
 cycle = "50ms"
 [worker]
 processes = 2
+metrics = "127.0.0.1:{port}"
 grace = "5s"
 [channels.ok]
 provider = "sandbox"
@@ -34,7 +38,7 @@ provider = "sandbox"
 @pytest.fixture
 def folder(tmp_path: Path, pg_database: Database) -> Path:
     """A configuration of two processes and a migrated database."""
-    (tmp_path / "ringonce.toml").write_text(CONFIG.format(url=pg_database.url("asyncpg")))
+    (tmp_path / "ringonce.toml").write_text(CONFIG.format(url=pg_database.url("asyncpg"), port=closed_port()))
     assert ring(tmp_path, "migrate").returncode == 0
     return tmp_path
 
@@ -76,6 +80,17 @@ def children(process: Process) -> list[int]:
     """The process ids below a parent."""
     path = Path(f"/proc/{process.popen.pid}/task/{process.popen.pid}/children")
     return [int(pid) for pid in path.read_text().split()]
+
+
+def metrics(folder: Path, number: int) -> str:
+    """What the process of that number tells; the parent's is 0."""
+    found = re.search(r"127\.0\.0\.1:(\d+)\"", (folder / "ringonce.toml").read_text())
+    assert found is not None
+    with contextlib.closing(
+        http.client.HTTPConnection("127.0.0.1", int(found[1]) + number, timeout=PATIENCE)
+    ) as connection:
+        connection.request("GET", "/metrics")
+        return connection.getresponse().read().decode()
 
 
 def said_twice(process: Process, part: str) -> None:
@@ -123,6 +138,8 @@ def test_a_dead_child_is_started_again(folder: Path, start: Callable[..., Proces
     parent.said('"alert": "worker_died"')
     parent.said("SIGKILL")
     said_twice(parent, "worker 1: ready")
+    assert "ringonce_worker_restarts_total 1\n" in metrics(folder, 0)
+    assert "ringonce_worker_restarts_total" not in metrics(folder, 1) + metrics(folder, 2)
     assert ring(folder, "send", "--file", "-", stdin=events(30)).returncode == 0
     assert ring(folder, "worker", "--processes", "1", "--drain").returncode == 0
     assert sent(folder) == (30, 0)

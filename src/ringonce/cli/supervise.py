@@ -58,6 +58,10 @@ class Supervisor:
         self._signal(number)
         self._stop.set()
 
+    async def complete(self) -> bool:
+        """All children run."""
+        return len(self._running) == self._count
+
     async def run(self) -> int:
         """The exit code: 0 when every child ended well."""
         await asyncio.gather(*(self._keep(number) for number in range(1, self._count + 1)))

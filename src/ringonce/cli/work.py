@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -150,19 +151,22 @@ def worker(
 
     import asyncio
 
+    from ringonce.cli.exposition import telling
     from ringonce.cli.supervise import until_parent_dies
 
     async def run() -> tuple[Drained | None, list[dict[str, object]]]:
         async with opened(config) as ringonce:
             stop = asyncio.Event()
+            telling_ = telling(_at(config, number or 0), ringonce.telemetry, partial(_answers, ringonce))
             with stopping(stop):
-                if number is None:
-                    _greet(ringonce)
-                else:
-                    until_parent_dies(stop)
-                    logging.getLogger("ringonce.worker").info("ready, process %d", os.getpid())
-                drained = await ringonce.run_worker(stop, drain=drain, only=duties)
-                return drained, await ringonce.channels() if drained is not None else []
+                async with telling_:
+                    if number is None:
+                        _greet(ringonce)
+                    else:
+                        until_parent_dies(stop)
+                        logging.getLogger("ringonce.worker").info("ready, process %d", os.getpid())
+                    drained = await ringonce.run_worker(stop, drain=drain, only=duties)
+                    return drained, await ringonce.channels() if drained is not None else []
 
     drained, channels = run_async(run(), loop=fast_loop(config))
     if drained is not None:
@@ -174,6 +178,7 @@ def _several(config: Config, count: int, duties: Sequence[str], *, drain: bool, 
     """The parent of several workers. What would end them all at once is told before the first one starts."""
     import asyncio
 
+    from ringonce.cli.exposition import telling
     from ringonce.cli.supervise import Supervisor
 
     if not 1 <= count <= MOST_PROCESSES:
@@ -199,9 +204,27 @@ def _several(config: Config, count: int, duties: Sequence[str], *, drain: bool, 
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, supervisor.pass_on, number)
-        return await supervisor.run()
+        async with telling(_at(config, 0), telemetry, supervisor.complete):
+            return await supervisor.run()
 
     return run_async(run())
+
+
+def _at(config: Config, number: int) -> tuple[str, int] | None:
+    """Where the process of that number tells of itself."""
+    where = config.worker.metrics
+    return None if where is None else (where[0], where[1] + number)
+
+
+async def _answers(ringonce: Ringonce) -> bool:
+    """The database answers."""
+    from ringonce.errors import StoreError
+
+    try:
+        await ringonce.store.now()
+    except StoreError:
+        return False
+    return True
 
 
 def _greet(ringonce: Ringonce) -> None:

@@ -116,6 +116,12 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "PostgreSQL only: how many processes `ringonce worker` starts; one that dies is started again.",
             ),
             Key(
+                "metrics",
+                kinds.endpoint(),
+                "Where `ringonce worker` answers `/metrics`, `/healthz` and `/readyz`, without a key. With several "
+                "processes the parent takes this port, and the children those after it. Default: nowhere.",
+            ),
+            Key(
                 "uvloop",
                 kinds.switch(Switch),
                 "The event loop of `worker` and `up`. `auto`: uvloop where it is installed (extra `fast`).",

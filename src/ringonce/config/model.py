@@ -132,6 +132,7 @@ class WorkerConfig:
 
     grace: int = 30 * SECOND
     processes: int = 1
+    metrics: tuple[str, int] | None = None
     uvloop: Switch = Switch.AUTO
 
 
