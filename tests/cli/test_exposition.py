@@ -9,7 +9,8 @@ import pytest
 import uvloop
 
 from ringonce.cli.exposition import telling
-from ringonce.cli.session import fast_loop, run_async
+from ringonce.cli.loops import fast_loop
+from ringonce.cli.session import run_async
 from ringonce.config import from_mapping
 from ringonce.errors import ConfigError
 from ringonce.telemetry import Telemetry

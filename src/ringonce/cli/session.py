@@ -61,26 +61,6 @@ def run_async(coroutine: Coroutine[Any, Any, T], *, loop: Callable[[], AbstractE
         return runner.run(coroutine)
 
 
-def fast_loop(config: Config) -> Callable[[], AbstractEventLoop] | None:
-    """uvloop, for what runs long; None: asyncio's own. Raises ConfigError: wanted, and not installed."""
-    from ringonce.config.model import Switch
-    from ringonce.errors import ConfigError
-
-    wanted = config.worker.uvloop
-    if wanted is Switch.FALSE:
-        return None
-    try:
-        import uvloop
-    except ModuleNotFoundError:
-        if wanted is Switch.TRUE:
-            raise ConfigError(
-                "uvloop is not installed", field="worker.uvloop", mend='pip install "ringonce[fast]"'
-            ) from None
-        return None
-    make: Callable[[], AbstractEventLoop] = uvloop.new_event_loop
-    return make
-
-
 def with_ringonce(work: Callable[[Ringonce], Awaitable[T]]) -> T:
     """Run ``work`` with an opened library."""
 

@@ -18,7 +18,6 @@ from ringonce.cli.session import (
     UsageError,
     config_file,
     configuration,
-    fast_loop,
     note,
     opened,
     run_async,
@@ -59,6 +58,8 @@ def up(*, host: str | None = None, port: int | None = None) -> int:
     """
     _log_to_stderr()
     config = configuration()
+    from ringonce.cli.loops import fast_loop
+
     serving = _up(host or config.api.host, config.api.port if port is None else port)
     run_async(serving, loop=fast_loop(config))
     return OK
@@ -152,6 +153,7 @@ def worker(
     import asyncio
 
     from ringonce.cli.exposition import telling
+    from ringonce.cli.loops import fast_loop
     from ringonce.cli.supervise import until_parent_dies
 
     async def run() -> tuple[Drained | None, list[dict[str, object]]]:

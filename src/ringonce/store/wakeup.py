@@ -39,6 +39,7 @@ QUIET = 0.1
 PING_EVERY = 3.0
 ECHO_WITHIN = 3.0
 """Seconds within which what we tell ourselves must come back; otherwise the listener is dead, whatever TCP says."""
+OPEN_WITHIN = 10.0
 BACKOFF_FIRST, BACKOFF_LAST = 0.2, 10.0
 LAST_HINT = 2.0
 """Seconds that closing waits for the last hint."""
@@ -128,6 +129,9 @@ class PostgresWakeup:
         except StoreError as error:
             self._waiting = None
             log.debug("a hint was not sent: %s", error)
+        except Exception:
+            self._waiting = None
+            log.exception("bug: a hint was not sent")
         finally:
             self._sending = None
 
@@ -177,6 +181,9 @@ class PostgresWakeup:
                 if isinstance(error, NoEchoError) and error.pooled and not self._insist:
                     self._off = True
                     return
+            except Exception:
+                log.exception("bug: listening failed")
+                self._tell(works=False, why="see the log")
             wait = min(BACKOFF_LAST, BACKOFF_FIRST * 2.0 ** min(attempt, 10))
             attempt += 1
             await asyncio.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
@@ -186,8 +193,12 @@ class PostgresWakeup:
         loop = asyncio.get_running_loop()
         line = await self._connect(self._url)
         try:
-            pooled = await line.pooled()
-            await line.listen((HINTS, self._own), self._take)
+            try:
+                async with asyncio.timeout(OPEN_WITHIN):
+                    pooled = await line.pooled()
+                    await line.listen((HINTS, self._own), self._take)
+            except TimeoutError as error:
+                raise StoreUnavailable("the connection for hints does not answer") from error
             while True:
                 # By the other connection: a pooler hands what it gets for the server to whoever uses it just now,
                 # so that a test on one connection would succeed where nothing ever arrives.
