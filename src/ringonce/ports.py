@@ -38,7 +38,7 @@ from ringonce.model.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.core.render import Template
@@ -92,6 +92,7 @@ __all__ = [
     "Telemetry",
     "Templates",
     "TimelineEntry",
+    "Wakeup",
     "Wire",
     "Write",
 ]
@@ -152,6 +153,25 @@ class Wire(Protocol):
 
     async def close(self, grace: float) -> None:
         """Wait up to ``grace`` seconds for running exchanges, then answer the rest with NoAnswer(sent=True)."""
+        ...
+
+
+class Wakeup(Protocol):
+    """Hints between processes that there may be something to do. Nothing depends on one: who gets none polls."""
+
+    def hint(self, channels: Collection[str] = (), /) -> None:
+        """Tell other processes that these channels may have something to send; none: anything may be to do.
+
+        Returns at once. To be called after the commit, in the event loop.
+        """
+        ...
+
+    def listen(self, heard: Callable[[frozenset[str]], None], /) -> None:
+        """Call ``heard`` with the channels of each hint of others, in the event loop; none: anything."""
+        ...
+
+    async def close(self) -> None:
+        """Send what waits, give all connections back. It may be used again."""
         ...
 
 

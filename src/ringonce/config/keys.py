@@ -16,6 +16,7 @@ from ringonce.config.model import (
     SecurityConfig,
     SqliteModule,
     StoreConfig,
+    Switch,
     Synchronous,
     TemplatesConfig,
     WorkerConfig,
@@ -71,7 +72,24 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "SQLite only. `auto`: pysqlite3 where it is installed. Inside an application that opens the same file "
                 "itself, name the library that it uses: two of them on one file lose commits.",
             ),
-            Key("pool_size", kinds.integer(least=1, most=1_000), "PostgreSQL only: connections at most."),
+            Key(
+                "pool_size",
+                kinds.integer(least=1, most=1_000),
+                "PostgreSQL only: connections at most; those for hints (`listen`) come on top.",
+            ),
+            Key(
+                "listen",
+                kinds.switch(Switch),
+                "PostgreSQL only: workers of other processes hear of new work at once (LISTEN, NOTIFY), by two "
+                "connections for each worker and one for each process that accepts. `auto`: on, and off where no "
+                "hint arrives, as behind PgBouncer in transaction mode: then they look at least every 1.5 s.",
+            ),
+            Key(
+                "pgbouncer",
+                kinds.switch(Switch),
+                "PostgreSQL only: no statement stays prepared, as a pooler in transaction mode needs it. `auto`: "
+                "where somebody stands between ringonce and the server.",
+            ),
         ),
     ),
     "retry": (
@@ -91,6 +109,22 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "grace",
                 kinds.duration(),
                 "How long running sends may take to finish when the worker is stopped.",
+            ),
+            Key(
+                "processes",
+                kinds.integer(least=1, most=256),
+                "PostgreSQL only: how many processes `ringonce worker` starts; one that dies is started again.",
+            ),
+            Key(
+                "metrics",
+                kinds.endpoint(),
+                "Where `ringonce worker` answers `/metrics`, `/healthz` and `/readyz`, without a key. With several "
+                "processes the parent takes this port, and the children those after it. Default: nowhere.",
+            ),
+            Key(
+                "uvloop",
+                kinds.switch(Switch),
+                "The event loop of `worker` and `up`. `auto`: uvloop where it is installed (extra `fast`).",
             ),
         ),
     ),

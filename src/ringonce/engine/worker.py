@@ -17,7 +17,7 @@ from ringonce.engine.settle import Settler
 from ringonce.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from ringonce.engine.engine import Engine
     from ringonce.ports import Backlog
@@ -92,6 +92,8 @@ class Worker:
         for loop in self._loops:
             loop.start()
         engine.listen(self.wake)
+        if engine.wakeup is not None:
+            engine.wakeup.listen(engine.woken)
         try:
             drained = await (self._drain(stop) if drain else stop.wait())
         finally:
@@ -99,10 +101,13 @@ class Worker:
             await self._stop()
         return drained if isinstance(drained, Drained) else None
 
-    def wake(self) -> None:
-        """New work was accepted in this process: look at once."""
-        for loop in (*self._lane_loops.values(), *self._loops):
-            if loop.name == "expand" or loop.name.startswith("lane "):
+    def wake(self, channels: Collection[str] = ()) -> None:
+        """There may be new work on these channels, or (none are named) anywhere: look at once."""
+        for name, loop in self._lane_loops.items():
+            if not channels or name in channels:
+                loop.wake()
+        for loop in self._loops:
+            if loop.name == "expand" and not channels:
                 loop.wake()
 
     def _loop(self, name: str, turn: Callable[[], Awaitable[float]]) -> Loop:
