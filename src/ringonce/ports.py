@@ -38,7 +38,7 @@ from ringonce.model.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.core.render import Template
@@ -92,6 +92,7 @@ __all__ = [
     "Telemetry",
     "Templates",
     "TimelineEntry",
+    "Wakeup",
     "Wire",
     "Write",
 ]
@@ -155,6 +156,25 @@ class Wire(Protocol):
         ...
 
 
+class Wakeup(Protocol):
+    """Hints between processes that there may be something to do. Nothing depends on one: who gets none polls."""
+
+    def hint(self, channels: Collection[str] = (), /) -> None:
+        """Tell other processes that these channels may have something to send; none: anything may be to do.
+
+        Returns at once. To be called after the commit, in the event loop.
+        """
+        ...
+
+    def listen(self, heard: Callable[[frozenset[str]], None], /) -> None:
+        """Call ``heard`` with the channels of each hint of others, in the event loop; none: anything."""
+        ...
+
+    async def close(self) -> None:
+        """Send what waits, give all connections back. It may be used again."""
+        ...
+
+
 class Telemetry(Protocol):
     """Counters, gauges, alerts, and events of ours in process."""
 
@@ -168,6 +188,11 @@ class Telemetry(Protocol):
 
     def alert(self, kind: str, text: str, /, **labels: str) -> None:
         """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+        ...
+
+    @property
+    def heard(self) -> bool:
+        """The program listens to events of ours."""
         ...
 
     def tell(self, event: OutboxRow, /) -> None:
@@ -288,8 +313,21 @@ class Store(Protocol):
         ...
 
     # dispatch
-    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
-        """Lease up to ``limit`` due and armed rows of a lane that is not paused."""
+    async def claim(
+        self,
+        lane: str,
+        owner: str,
+        limit: int,
+        lease: int,
+        *,
+        begin: bool = False,
+        now: int | None = None,
+    ) -> Batch:
+        """Lease up to ``limit`` due and armed rows of a lane that is not paused.
+
+        With ``begin`` the claim is the mark as well: each row comes back with its attempt begun (``lease.started_at``),
+        but those of a withdrawn subject.
+        """
         ...
 
     async def mark(
@@ -312,6 +350,13 @@ class Store(Protocol):
         now: int | None = None,
     ) -> int:
         """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
+        ...
+
+    async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
+        """Give back, begun or not, all rows of a lane that ``owner`` holds besides ``known``; how many.
+
+        For an owner whose claim may have been done although its reply was lost: what it does not know it never sends.
+        """
         ...
 
     async def extend(

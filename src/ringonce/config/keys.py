@@ -16,6 +16,7 @@ from ringonce.config.model import (
     SecurityConfig,
     SqliteModule,
     StoreConfig,
+    Switch,
     Synchronous,
     TemplatesConfig,
     WorkerConfig,
@@ -71,7 +72,24 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "SQLite only. `auto`: pysqlite3 where it is installed. Inside an application that opens the same file "
                 "itself, name the library that it uses: two of them on one file lose commits.",
             ),
-            Key("pool_size", kinds.integer(least=1, most=1_000), "PostgreSQL only: connections at most."),
+            Key(
+                "pool_size",
+                kinds.integer(least=1, most=1_000),
+                "PostgreSQL only: connections at most; those for hints (`listen`) come on top.",
+            ),
+            Key(
+                "listen",
+                kinds.switch(Switch),
+                "PostgreSQL only: workers of other processes hear of new work at once (LISTEN, NOTIFY), by two "
+                "connections for each worker and one for each process that accepts. `auto`: on, and off where no "
+                "hint arrives, as behind PgBouncer in transaction mode: then they look at least every 1.5 s.",
+            ),
+            Key(
+                "pgbouncer",
+                kinds.switch(Switch),
+                "PostgreSQL only: no statement stays prepared, as a pooler in transaction mode needs it. `auto`: "
+                "where somebody stands between ringonce and the server.",
+            ),
         ),
     ),
     "retry": (
@@ -91,6 +109,22 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "grace",
                 kinds.duration(),
                 "How long running sends may take to finish when the worker is stopped.",
+            ),
+            Key(
+                "processes",
+                kinds.integer(least=1, most=256),
+                "PostgreSQL only: how many processes `ringonce worker` starts; one that dies is started again.",
+            ),
+            Key(
+                "metrics",
+                kinds.endpoint(),
+                "Where `ringonce worker` answers `/metrics`, `/healthz` and `/readyz`, without a key. With several "
+                "processes the parent takes this port, and the children those after it. Default: nowhere.",
+            ),
+            Key(
+                "uvloop",
+                kinds.switch(Switch),
+                "The event loop of `worker` and `up`. `auto`: uvloop where it is installed (extra `fast`).",
             ),
         ),
     ),
@@ -211,6 +245,12 @@ POLICY_KEYS = (
         "lease", kinds.duration(least=100 * MILLISECOND, most=DAY), "How long a dead worker keeps its claims."
     ),
     Key("concurrency", kinds.integer(least=1, most=10_000), "Calls at the same time, per worker."),
+    Key(
+        "mark",
+        kinds.flag(),
+        'Off, with `in_doubt = "resend"` only: calls begin with their claim, up to twice `concurrency` at a time. '
+        "Faster, and so many more are in doubt after a crash.",
+    ),
     Key("account", kinds.text(), "The name of the credential set, when two channels share one."),
 )
 
@@ -247,6 +287,5 @@ TABLES_OF_A_CHANNEL = {"backoff": BACKOFF_KEYS, "budgets": BUDGET_KEYS, "floors"
 LATER_CHANNEL_KEYS = {
     "rate": "limit `concurrency` instead",
     "circuit": "remove the key",
-    "mark": "remove the key: every call is marked",
     "providers": "name one provider in `provider`",
 }

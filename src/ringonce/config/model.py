@@ -33,6 +33,14 @@ class Synchronous(StrEnum):
     NORMAL = "normal"
 
 
+class Switch(StrEnum):
+    """Decided by what is found, or said."""
+
+    AUTO = "auto"
+    TRUE = "true"
+    FALSE = "false"
+
+
 class SqliteModule(StrEnum):
     """Which SQLite library is loaded."""
 
@@ -85,6 +93,8 @@ class StoreConfig:
     synchronous: Synchronous = Synchronous.FULL
     sqlite_module: SqliteModule = SqliteModule.AUTO
     pool_size: int = 5
+    listen: Switch = Switch.AUTO
+    pgbouncer: Switch = Switch.AUTO
 
     @property
     def shown(self) -> str:
@@ -118,9 +128,12 @@ class RetryConfig:
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """The worker process."""
+    """The worker process. ``uvloop``: the event loop, also of ``up``."""
 
     grace: int = 30 * SECOND
+    processes: int = 1
+    metrics: tuple[str, int] | None = None
+    uvloop: Switch = Switch.AUTO
 
 
 @dataclass(frozen=True, slots=True)

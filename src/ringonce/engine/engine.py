@@ -19,7 +19,7 @@ from ringonce.model.transition import Cancel, Resolve, Retry, Verdict
 from ringonce.ports import Change, NewEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.engine.channels import Channels
@@ -35,19 +35,24 @@ if TYPE_CHECKING:
         Store,
         Telemetry,
         Templates,
+        Wakeup,
         Wire,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``cycle``, ``pause_for`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes."""
+    """``cycle``, ``pause_for`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes.
+
+    ``outbox``: the kinds of our own events that are published; None: all.
+    """
 
     cycle: int = SECOND
     grace: float = 30.0
     max_payload: int = 262_144
     pause_after: int = 20
     pause_for: int = 10 * SECOND
+    outbox: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -63,7 +68,8 @@ class Engine:
     guards: Mapping[str, Guard] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     templates: Templates | None = None
-    _listeners: list[Callable[[], None]] = field(default_factory=list)
+    wakeup: Wakeup | None = None
+    _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list)
     _inbox: Inbox | None = None
     _accepting: Accepting | None = None
 
@@ -77,7 +83,12 @@ class Engine:
     @property
     def decide(self) -> Decider:
         """Steps through the table by the channels' present policies."""
-        return Decider(self.channels, self.entropy)
+        return Decider(self.channels, self.entropy, self._wanted)
+
+    def _wanted(self, kind: str) -> bool:
+        """Somebody reads such events of ours: a bus, or this program."""
+        published = self.settings.outbox
+        return published is None or kind in published or self.telemetry.heard
 
     @property
     def plan(self) -> Planning:
@@ -137,7 +148,7 @@ class Engine:
         return await self.accept_prepared(events)
 
     async def accept_prepared(self, events: Sequence[NewEvent]) -> list[Accepted]:
-        """Store what ``prepare`` has checked, in one transaction; workers in this process wake up."""
+        """Store what ``prepare`` has checked, in one transaction; then workers wake up."""
         if not events:
             return []
         await self.channels.refresh(self.store, self.clock)
@@ -155,8 +166,21 @@ class Engine:
         planning = self.plan
         accepted = await self.store.accept(events, planning, self.decide)
         planning.tell_new(self.telemetry, accepted)
-        self.notify_workers()
+        self._accepted(accepted)
         return accepted
+
+    def _accepted(self, accepted: Sequence[Accepted]) -> None:
+        """Wake the lanes that got something to send; all, and who expands, where an event is not at its end."""
+        new = [item for item in accepted if not item.duplicate and not item.conflict]
+        made = [one for item in new for one in item.notifications]
+        if any(item.expanding for item in new):
+            self.notify_workers()
+        elif made:
+            # In this process also those who show inboxes, whose copies nobody has to send.
+            self.woken({one.channel for one in made})
+            channels = {one.channel for one in made if not one.final}
+            if channels and self.wakeup is not None:
+                self.wakeup.hint(channels)
 
     # --- by a person ---
 
@@ -189,7 +213,7 @@ class Engine:
         refused = settled.write.refused
         if refused is not None:
             raise ConflictError(refused.text, code=refused.code)
-        self.notify_workers()
+        self.notify_workers({settled.row.channel})
         return settled
 
     # --- addresses ---
@@ -217,18 +241,24 @@ class Engine:
 
     # --- wake-ups ---
 
-    def listen(self, wake: Callable[[], None]) -> None:
-        """``wake`` is called when new work was accepted in this process: a hint, never the truth."""
+    def listen(self, wake: Callable[[Collection[str]], None]) -> None:
+        """``wake`` is called with the channels (none: any) that may have something new: a hint, never the truth."""
         self._listeners.append(wake)
 
-    def unlisten(self, wake: Callable[[], None]) -> None:
+    def unlisten(self, wake: Callable[[Collection[str]], None]) -> None:
         """Stop telling."""
         self._listeners.remove(wake)
 
-    def notify_workers(self) -> None:
-        """Tell the workers of this process that there may be something to do."""
+    def notify_workers(self, channels: Collection[str] = ()) -> None:
+        """Tell the workers, of other processes too, that there may be something to do: on any channel, or on these."""
+        self.woken(channels)
+        if self.wakeup is not None:
+            self.wakeup.hint(channels)
+
+    def woken(self, channels: Collection[str]) -> None:
+        """Tell the workers of this process."""
         for wake in self._listeners:
-            wake()
+            wake(channels)
 
 
 def _new_event(event: Event, whole: bytes) -> NewEvent:

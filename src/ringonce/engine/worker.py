@@ -13,11 +13,11 @@ from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
 from ringonce.engine.lifecycle import Loop, within
-from ringonce.engine.settle import Decider, Settler
+from ringonce.engine.settle import Settler
 from ringonce.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from ringonce.engine.engine import Engine
     from ringonce.ports import Backlog
@@ -46,7 +46,7 @@ class Worker:
         self._only = frozenset(only or DUTIES)
         self.owner = engine.entropy.token()
         settings = engine.settings
-        decide = Decider(engine.channels, engine.entropy)
+        decide = engine.decide
         self._settler = Settler(
             engine.store, decide, clock=engine.clock, entropy=engine.entropy, telemetry=engine.telemetry
         )
@@ -92,6 +92,8 @@ class Worker:
         for loop in self._loops:
             loop.start()
         engine.listen(self.wake)
+        if engine.wakeup is not None:
+            engine.wakeup.listen(engine.woken)
         try:
             drained = await (self._drain(stop) if drain else stop.wait())
         finally:
@@ -99,10 +101,13 @@ class Worker:
             await self._stop()
         return drained if isinstance(drained, Drained) else None
 
-    def wake(self) -> None:
-        """New work was accepted in this process: look at once."""
-        for loop in (*self._lane_loops.values(), *self._loops):
-            if loop.name == "expand" or loop.name.startswith("lane "):
+    def wake(self, channels: Collection[str] = ()) -> None:
+        """There may be new work on these channels, or (none are named) anywhere: look at once."""
+        for name, loop in self._lane_loops.items():
+            if not channels or name in channels:
+                loop.wake()
+        for loop in self._loops:
+            if loop.name == "expand" and not channels:
                 loop.wake()
 
     def _loop(self, name: str, turn: Callable[[], Awaitable[float]]) -> Loop:
@@ -122,15 +127,21 @@ class Worker:
 
     async def _drain(self, stop: asyncio.Event) -> Drained | None:
         while not stop.is_set():
-            try:
-                left = [self._seen(item) for item in await self._engine.store.backlog()]
-            except StoreError:
-                left = None
-            busy = any(lane.busy for lane in self._lanes.values()) or not self._settler.idle
-            if left is not None and not busy and not any(item.movable for item in left):
+            if not self._busy() and (left := await self._left()) is not None and not self._busy():
                 return Drained(tuple(left))
             await self._engine.clock.sleep(DRAIN_LOOK)
         return None
+
+    def _busy(self) -> bool:
+        return any(lane.busy for lane in self._lanes.values()) or not self._settler.idle
+
+    async def _left(self) -> list[Backlog] | None:
+        """What is left when nothing can be moved on; None: something can, or nobody knows. It reads all that waits."""
+        try:
+            left = [self._seen(item) for item in await self._engine.store.backlog()]
+        except StoreError:
+            return None
+        return None if any(item.movable for item in left) else left
 
     def _seen(self, item: Backlog) -> Backlog:
         """What a channel that is off (or is not configured any more) has, waits: only its leases run out."""

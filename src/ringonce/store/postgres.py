@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -21,9 +22,12 @@ from ringonce.store.backend import (
     wait,
 )
 from ringonce.store.dialect import POSTGRES
+from ringonce.store.pooler import behind_pooler, unprepared
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
+
+log = logging.getLogger("ringonce.store")
 
 OLDEST = 140000
 
@@ -41,19 +45,47 @@ def with_driver(url: URL) -> URL:
 class PostgresBackend:
     """One database of a server."""
 
-    def __init__(self, url: URL, *, pool_size: int) -> None:
+    def __init__(self, url: URL, *, pool_size: int, pooled: bool | None = None) -> None:
+        """``pooled``: a pooler in transaction mode is between us and the server; None: to be found out."""
         self.dialect = POSTGRES
         self.url = with_driver(url)
         self.where = f"the database {url.set(password=None).render_as_string()}"
         self._pool_size = pool_size
+        self._pooled = pooled
         self._engine: AsyncEngine | None = None
+        self._singles: AsyncEngine | None = None
 
     def clock(self, now: int | None) -> int | None:
         """As given: the server's own clock serves where nothing is."""
         return now
 
     async def open(self, prepare: Work[T]) -> T:
-        """Connect; check version and encoding."""
+        """Connect; check version and encoding, and whether a pooler is in the way."""
+        found = self._pooled
+
+        def work(connection: sa.Connection) -> T:
+            nonlocal found
+            self._check(connection)
+            if found is None:
+                found = behind_pooler(connection)
+            return prepare(connection)
+
+        # Until it is known, nothing stays prepared: that is right everywhere, only slower.
+        engine = self._connect(pooled=found is not False)
+        try:
+            result = await self.run(work)
+            if found is False and self._pooled is None:
+                await engine.dispose()
+                self._connect(pooled=False)
+        except BaseException:
+            await self.close()
+            raise
+        if found and self._pooled is None:
+            log.info("%s is behind a pooler: no statement stays prepared", self.where)
+        return result
+
+    def _connect(self, *, pooled: bool) -> AsyncEngine:
+        """A pool, and another view of it whose statements the server begins and commits by itself."""
         try:
             self._engine = create_async_engine(
                 self.url,
@@ -62,21 +94,14 @@ class PostgresBackend:
                 pool_timeout=PATIENCE,
                 pool_recycle=1800,
                 hide_parameters=True,  # addresses are among them
+                connect_args=unprepared(self.url.get_driver_name()) if pooled else {},
             )
         except ModuleNotFoundError as error:
             raise StoreError(
                 f"{error.name} is not installed", mend="pip install ringonce[postgres]"
             ) from error
-
-        def work(connection: sa.Connection) -> T:
-            self._check(connection)
-            return prepare(connection)
-
-        try:
-            return await self.run(work)
-        except BaseException:
-            await self.close()
-            raise
+        self._singles = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        return self._engine
 
     def _check(self, connection: sa.Connection) -> None:
         number, encoding, read_only = connection.execute(
@@ -100,19 +125,27 @@ class PostgresBackend:
 
     async def close(self) -> None:
         """Give all connections back."""
-        engine, self._engine = self._engine, None
+        engine, self._engine, self._singles = self._engine, None, None
         if engine is not None:
             await engine.dispose()
 
-    async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True) -> T:  # noqa: ARG002
-        """Run ``work`` in one transaction at READ COMMITTED."""
-        if self._engine is None:
+    async def run(
+        self,
+        work: Work[T],
+        *,
+        write: bool = True,  # noqa: ARG002
+        repeat: bool = True,
+        single: bool = False,
+    ) -> T:
+        """Run ``work`` in one transaction at READ COMMITTED; a ``single`` statement is one by itself."""
+        engine = self._singles if single else self._engine
+        if engine is None:
             raise StoreUnavailable(f"{self.where} is not open")
         deadline = time.monotonic() + PATIENCE
         attempt = 0
         while True:
             try:
-                async with self._engine.begin() as connection:
+                async with engine.connect() if single else engine.begin() as connection:
                     return await connection.run_sync(work)
             except Exception as error:
                 told = translate(error, self.dialect, self.where)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_COMPACT = json.JSONEncoder(separators=(",", ":"), default=str)
+_ENCODE = json.JSONEncoder(separators=(",", ":"), default=str).encode
 _TEXTS = [b"+" + length.to_bytes(8, "big") for length in range(512)]
 """What stands before a text of this length."""
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}
@@ -60,7 +60,7 @@ def digest(*parts: str | None) -> bytes:
 
 def dump(value: Mapping[str, object]) -> str:
     """Spell as JSON in ASCII: an escape can neither end a text nor break an encoding."""
-    return _COMPACT.encode(dict(value)) if value else "{}"
+    return _ENCODE(value if isinstance(value, dict) else dict(value)) if value else "{}"
 
 
 def load(text: str) -> dict[str, Any]:
