@@ -35,7 +35,7 @@ async def once(request: Request) -> None:
 
     Raises InputError.
     """
-    if not request.url.query:
+    if not request.scope.get("query_string"):
         return
     names = Counter(name for name, _ in request.query_params.multi_items())
     for name, count in names.items():
