@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ringonce.errors import StoreError
@@ -18,9 +17,11 @@ from ringonce.store.erasure import Erasure
 from ringonce.store.intake import Intake
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
+from ringonce.store.pruning import Pruning
 from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.settle import Settler
 from ringonce.store.sweeps import Sweeps
+from ringonce.store.upkeep import Stuck, Upkeep, one_rows_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +59,7 @@ CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
 
 
-class SqlStore:
+class SqlStore(Upkeep):
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
@@ -86,6 +87,8 @@ class SqlStore:
         self._sweeps = Sweeps(dialect, self._settler)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
+        self._pruning = Pruning(dialect, self._duties)
+        self._stuck = Stuck()
         self._turn = 0
 
     async def open(self) -> None:
@@ -305,7 +308,7 @@ class SqlStore:
             groups: dict[UUID, list[Change]] = {}
             for change in changes:
                 groups.setdefault(change.id, []).append(change)
-            if not _one_rows_fault(error) or (len(groups) == 1 and not isinstance(error, DataRefusedError)):
+            if not one_rows_fault(error) or (len(groups) == 1 and not isinstance(error, DataRefusedError)):
                 raise
         log.warning("a batch of %d changes is settled row by row", len(changes))
         found = {id_: await self._alone(work, group) for id_, group in groups.items()}
@@ -321,7 +324,7 @@ class SqlStore:
         except DataRefusedError:
             bare = [_bare(change) for change in group]
         except Exception as error:
-            if not _one_rows_fault(error):
+            if not one_rows_fault(error):
                 raise
             log.exception("notification %s can not be settled", id_)
             return [Settled(change, None, None) for change in group]
@@ -330,42 +333,6 @@ class SqlStore:
         except DataRefusedError as error:
             log.error("notification %s can not be stored: %s", id_, error)  # noqa: TRY400 - a trace quotes values
             return [Settled(change, None, None) for change in group]
-
-    async def _each(self, work: Callable[..., list[Settled]], ids: Sequence[UUID]) -> list[Settled]:
-        """A batch of rows that we found ourselves; one that fails is left out, the others go on."""
-        if not ids:
-            return []
-        try:
-            return await self._run(lambda c: work(c, ids))
-        except Exception as error:
-            if len(ids) == 1 or not _one_rows_fault(error):
-                raise
-        result: list[Settled] = []
-        for id_ in ids:
-            try:
-                result.extend(await self._run(partial(work, ids=[id_])))
-            except DataRefusedError as error:
-                kind = type(error).__name__
-                log.error("notification %s can not be moved on: %s", id_, kind)  # noqa: TRY400 - a trace quotes values
-            except Exception as error:
-                if not _one_rows_fault(error):
-                    raise
-                log.exception("notification %s can not be moved on", id_)
-        return result
-
-    async def rescue(self, decide: Decide, *, limit: int = 100, now: int | None = None) -> list[Settled]:
-        """Expired leases: begun ones through ``decide``, the others are due again (and not in the answer)."""
-        at = self._clock(now)
-        ids = await self._run(lambda c: self._sweeps.lost(c, limit, at), write=False)
-        return await self._each(lambda c, ids: self._sweeps.rescue(c, ids, decide, at), ids)
-
-    async def sweep(
-        self, decide: Decide, *, max_age: Mapping[str, int | None], limit: int = 100, now: int | None = None
-    ) -> list[Settled]:
-        """Expire what is too old; end holds whose time is over."""
-        at = self._clock(now)
-        ids = await self._run(lambda c: self._sweeps.overdue(c, max_age, limit, at), write=False)
-        return await self._each(lambda c, ids: self._sweeps.sweep(c, ids, max_age, decide, at), ids)
 
     async def cancel_subject(
         self, tenant: str, subject: str, decide: Decide, *, by: str = "", now: int | None = None
@@ -377,7 +344,9 @@ class SqlStore:
         result: list[Settled] = []
         for start in range(0, len(ids), CANCEL_AT_ONCE):
             some = ids[start : start + CANCEL_AT_ONCE]
-            result += await self._each(lambda c, ids: self._sweeps.cancel(c, ids, by, decide, at), some)
+            result += await self._each(
+                lambda c, ids: self._sweeps.cancel(c, ids, by, decide, at), some, tell=True
+            )
         return result
 
     # --- leases, lanes, overrides, counters -------------------------------------------------------------------
@@ -465,11 +434,6 @@ class SqlStore:
     ) -> list[tuple[int, OutboxRow]]:
         """Rows of the outbox in order of insertion."""
         return await self._run(lambda c: self._reading.outbox(c, kind, after, limit), write=False)
-
-
-def _one_rows_fault(error: Exception) -> bool:
-    """Refused values and bugs in a decision concern one row; a database that is away concerns all."""
-    return isinstance(error, DataRefusedError) or not isinstance(error, StoreError)
 
 
 def _bare(change: Change) -> Change:
