@@ -369,7 +369,14 @@ class Store(Protocol):
         ...
 
     async def snapshots(self) -> list[Snapshot]:
-        """Who keeps dead rows from being removed, this database's own sessions among them. Nobody does on SQLite."""
+        """Who keeps dead rows from being removed. Nobody does on SQLite."""
+        ...
+
+    def shorten(self, *, on: bool) -> None:
+        """Let claims pass by the oldest part of their index, where all is dead while a snapshot is held.
+
+        What lies there all the same (armed again, committed late) is found within a few seconds.
+        """
         ...
 
     # leases and lanes

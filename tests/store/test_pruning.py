@@ -15,12 +15,22 @@ from ringonce.model.transition import Note, Retry
 from ringonce.ports import PRUNE_LEASE, Change
 from ringonce.store import schema
 from ringonce.store.enqueue import Statements
+from ringonce.store.storage import STORAGE
 from tests.store.kit import SILENCE, START, UNREACHABLE, World, new_event
 from tests.store.test_sweeps import REFUSED
 
 HOUR = 60 * MINUTE
 KEEP = Retention(outbox=7 * DAY)
-COUNTED = ("notifications", "attempts", "timeline", "inbox", "contents", "events", "event_recipients", "outbox")
+COUNTED = (
+    "notifications",
+    "attempts",
+    "timeline",
+    "inbox",
+    "contents",
+    "events",
+    "event_recipients",
+    "outbox",
+)
 
 
 async def term_of(world: World, holder: str = "w-1") -> int:
@@ -355,3 +365,18 @@ async def test_the_once_report_still_counts_what_was_removed(world: World) -> No
     assert [await world.store.report(by=by) for by in groups] == before
     assert (await world.store.report(channel="push"))[0]["sent"] == 1
     assert (await world.store.report(since=world.now))[0]["accepted"] == 0
+
+
+async def test_the_storage_parameters_are_those_of_the_tables(pg_template: Any) -> None:
+    """After all migrations each hot table has the storage parameters that ``STORAGE`` gives reasons for."""
+    with pg_template.connect() as connection:
+        found = connection.execute(
+            "SELECT c.relname, c.reloptions, t.reloptions FROM pg_class c LEFT JOIN pg_class t "
+            "ON t.oid = c.reltoastrelid WHERE c.relkind = 'r' AND c.relname LIKE 'ringonce%'"
+        ).fetchall()
+    parameters = {}
+    for name, own, toast in found:
+        listed = [*(own or ()), *(f"toast.{one}" for one in toast or ())]
+        if listed:
+            parameters[name.removeprefix(schema.PREFIX)] = dict(one.split("=") for one in listed)
+    assert parameters == STORAGE

@@ -22,6 +22,7 @@ from ringonce.config.model import (
 )
 from ringonce.config.reader import Key
 from ringonce.model.policy import DAY, SECOND, BackoffKind, InDoubt, OnAuth
+from ringonce.model.retention import JOURNAL_LEAST, STATUSES, Retention
 
 MILLISECOND = 1_000
 LATER_OUTBOX = tuple(str(kind) for kind in OutboxKind if kind is not OutboxKind.TABLE)
@@ -72,6 +73,16 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "itself, name the library that it uses: two of them on one file lose commits.",
             ),
             Key("pool_size", kinds.integer(least=1, most=1_000), "PostgreSQL only: connections at most."),
+            Key(
+                "timeout",
+                kinds.duration(least=SECOND, most=DAY),
+                "PostgreSQL only: how long one transaction may take before its connection is given up.",
+            ),
+            Key(
+                "oldest_snapshot",
+                kinds.duration_or_none(least=SECOND),
+                "PostgreSQL only: alert when a session or slot holds a snapshot for longer.",
+            ),
         ),
     ),
     "retry": (
@@ -91,6 +102,46 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "grace",
                 kinds.duration(),
                 "How long running sends may take to finish when the worker is stopped.",
+            ),
+        ),
+    ),
+    "retention": (
+        Retention,
+        (
+            *(
+                Key(
+                    status,
+                    kinds.duration_or_none(least=SECOND),
+                    f"Notifications whose life ended as {status}.",
+                )
+                for status in STATUSES
+            ),
+            Key(
+                "inbox_read",
+                kinds.duration_or_none(least=SECOND),
+                "In-app copies that were read; never shorter than their status demands.",
+            ),
+            Key("inbox_unread", kinds.duration_or_none(least=SECOND), "In-app copies that were not read."),
+            Key(
+                "attempts",
+                kinds.duration_or_none(least=SECOND),
+                "Attempts of notifications that are over; `none`: as long as the notification.",
+            ),
+            Key(
+                "journal",
+                kinds.duration_or_none(least=JOURNAL_LEAST),
+                "How long an event that is told again is recognised (90 days at least). Longer than your sources keep "
+                "theirs. Also refuses events whose `occurred_at` is older.",
+            ),
+            Key(
+                "outbox",
+                kinds.duration_or_none(least=SECOND),
+                "Events of ours, since they were published. What is not published stays.",
+            ),
+            Key(
+                "outbox_table",
+                kinds.duration_or_none(least=SECOND),
+                'The same with `outbox.kind = "table"`, which nobody publishes: since they were made.',
             ),
         ),
     ),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ringonce.model.policy import SECOND
+from ringonce.model.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,6 +86,8 @@ class StoreConfig:
     synchronous: Synchronous = Synchronous.FULL
     sqlite_module: SqliteModule = SqliteModule.AUTO
     pool_size: int = 5
+    timeout: int = 30 * SECOND
+    oldest_snapshot: int | None = 30 * SECOND
 
     @property
     def shown(self) -> str:
@@ -196,6 +199,7 @@ class Config:
     store: StoreConfig = field(default_factory=StoreConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
+    retention: Retention = field(default_factory=Retention)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     templates: TemplatesConfig = field(default_factory=TemplatesConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)

@@ -55,7 +55,7 @@ class Statements:
         self.insert = new.on_conflict_do_nothing(index_elements=["key"]).returning(events.c.key)
         key = sa.bindparam("b_key", type_=events.c.key.type)
         same = events.c.body_hash == sa.bindparam("b_body_hash", type_=events.c.body_hash.type)
-        empty = events.c.body == sa.literal("")
+        empty = (events.c.body == sa.literal_column("''")).label("pruned")
         self.known = sa.select(same, events.c.expanded, empty).where(events.c.key == key)
         self.briefs = briefs_where(notifications.c.event_key == key)
 

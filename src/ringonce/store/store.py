@@ -14,6 +14,7 @@ from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.claims import Claims
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
+from ringonce.store.floor import Floor
 from ringonce.store.intake import Intake
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
@@ -89,6 +90,7 @@ class SqlStore(Upkeep):
         self._reading = Reading(dialect)
         self._pruning = Pruning(dialect, self._duties)
         self._stuck = Stuck()
+        self._floor = Floor()
         self._turn = 0
 
     async def open(self) -> None:

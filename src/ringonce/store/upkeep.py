@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
     from ringonce.ports import Decide, Settled
     from ringonce.store.backend import Backend
+    from ringonce.store.floor import Floor
     from ringonce.store.pruning import Pruning
     from ringonce.store.sweeps import Sweeps
 
@@ -69,6 +70,7 @@ class Upkeep:
     _sweeps: Sweeps
     _pruning: Pruning
     _stuck: Stuck
+    _floor: Floor
 
     async def _each(
         self, work: Callable[..., list[Settled]], ids: Sequence[UUID], *, tell: bool = False
@@ -134,6 +136,10 @@ class Upkeep:
             return self._pruning.step(connection, (term, holder), keep, walk, limit, at)
 
         return await self.backend.run(work)
+
+    def shorten(self, *, on: bool) -> None:
+        """Let claims pass by the oldest part of their index while a snapshot is held."""
+        self._floor.set(on=on)
 
     async def snapshots(self) -> list[Snapshot]:
         """Who keeps dead rows from being removed."""
