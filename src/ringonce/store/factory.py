@@ -32,6 +32,7 @@ class StoreOptions:
 
     ``journal``: ``auto``, ``wal``, ``delete``. ``synchronous``: ``full``, ``normal``. ``sqlite_module``:
     ``auto`` (pysqlite3 where installed: for processes that are ringonce's own), ``stdlib``, ``pysqlite3``.
+    ``timeout``: seconds that a transaction of PostgreSQL may take with its connection.
     ``create``: an SQLite file is created and migrated when it is opened. ``outbox_kinds``: events of ours that
     somebody subscribed to; others are not written.
     """
@@ -41,6 +42,7 @@ class StoreOptions:
     sqlite_module: str = "auto"
     create: bool = False
     pool_size: int = 5
+    timeout: float | None = 30.0
     outbox_kinds: frozenset[str] = frozenset()
 
 
@@ -85,6 +87,7 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
         return PostgresBackend(
             parsed.set(drivername=f"postgresql+{driver}" if driver else "postgresql"),
             pool_size=options.pool_size,
+            timeout=options.timeout,
         )
     raise ConfigError(
         f"databases of kind {kind!r} are not supported",

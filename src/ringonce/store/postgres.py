@@ -21,11 +21,13 @@ from ringonce.store.backend import (
     wait,
 )
 from ringonce.store.dialect import POSTGRES
+from ringonce.store.fuse import PATIENT, Fuse, arguments, protect
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
 OLDEST = 140000
+SILENT = "is the server, or what lies between, overloaded? Else raise store.timeout"
 
 
 def with_driver(url: URL) -> URL:
@@ -41,11 +43,13 @@ def with_driver(url: URL) -> URL:
 class PostgresBackend:
     """One database of a server."""
 
-    def __init__(self, url: URL, *, pool_size: int) -> None:
+    def __init__(self, url: URL, *, pool_size: int, timeout: float | None = None) -> None:
+        """``timeout``: seconds that one transaction may take with its connection; None: any."""
         self.dialect = POSTGRES
         self.url = with_driver(url)
         self.where = f"the database {url.set(password=None).render_as_string()}"
         self._pool_size = pool_size
+        self._timeout = timeout
         self._engine: AsyncEngine | None = None
 
     def clock(self, now: int | None) -> int | None:
@@ -62,6 +66,10 @@ class PostgresBackend:
                 pool_timeout=PATIENCE,
                 pool_recycle=1800,
                 hide_parameters=True,  # addresses are among them
+                connect_args=arguments(self.url.get_driver_name()),
+            )
+            sa.event.listen(
+                self._engine.sync_engine, "connect", lambda raw, _record: protect(raw.driver_connection)
             )
         except ModuleNotFoundError as error:
             raise StoreError(
@@ -73,7 +81,8 @@ class PostgresBackend:
             return prepare(connection)
 
         try:
-            return await self.run(work)
+            # A migration takes as long as it takes.
+            return await self._run(work, None, repeat=True)
         except BaseException:
             await self.close()
             raise
@@ -104,18 +113,26 @@ class PostgresBackend:
         if engine is not None:
             await engine.dispose()
 
-    async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True) -> T:  # noqa: ARG002
+    async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True) -> T:
         """Run ``work`` in one transaction at READ COMMITTED."""
+        limit = self._timeout if write or self._timeout is None else PATIENT * self._timeout
+        return await self._run(work, limit, repeat=repeat)
+
+    async def _run(self, work: Work[T], limit: float | None, *, repeat: bool) -> T:
         if self._engine is None:
             raise StoreUnavailable(f"{self.where} is not open")
         deadline = time.monotonic() + PATIENCE
         attempt = 0
         while True:
+            fuse = Fuse(limit)
             try:
                 async with self._engine.begin() as connection:
+                    fuse.light(connection)
                     return await connection.run_sync(work)
             except Exception as error:
                 told = translate(error, self.dialect, self.where)
+                if fuse.burnt:
+                    told = StoreUnavailable(f"{self.where} did not answer within {limit:g} s", mend=SILENT)
                 again = isinstance(told, AgainError) or (
                     isinstance(told, LostReplyError) and repeat and not attempt
                 )
@@ -126,4 +143,6 @@ class PostgresBackend:
                         told = StoreUnavailable(f"{self.where}: {told}")
                     raise told from error
                 attempt += 1
+            finally:
+                fuse.out()
             await asyncio.sleep(wait(attempt))

@@ -77,8 +77,7 @@ class Pruning:
             return (
                 sa.select(table.c.key, table.c.created_at)
                 .where(
-                    table.c.created_at >= at,
-                    sa.or_(table.c.created_at > at, table.c.key > key),
+                    sa.tuple_(table.c.created_at, table.c.key) > sa.tuple_(at, key),
                     table.c.created_at <= until,
                     *conditions,
                 )

@@ -35,11 +35,11 @@ def upgrade() -> None:
     op.create_index(
         "ringonce_events_age",
         "ringonce_events",
-        ["created_at"],
+        ["created_at", "key"],
         postgresql_where=sa.text("expanded"),
         sqlite_where=sa.text("expanded = 1"),
     )
-    op.create_index("ringonce_event_recipients_age", "ringonce_event_recipients", ["created_at"])
+    op.create_index("ringonce_event_recipients_age", "ringonce_event_recipients", ["created_at", "key"])
     if op.get_context().dialect.name == "postgresql":
         for table, parameters in STORAGE.items():
             listed = ", ".join(f"{name} = {value}" for name, value in parameters.items())
