@@ -254,6 +254,7 @@ async def test_prune(watched: tuple[World, Explained], table: str, gone: int) ->
         step = await world.store.prune(term, "w-1", Retention(), walk=walk, limit=ROWS, now=now)
         walk = step.walk
         assert (step.looked, step.done) == (ROWS, False)
-        assert gone - 1 <= step.counts.get(table, 0) <= gone + 1
+        # Of the outbox an earlier run has left what is not published.
+        assert step.counts.get(table, 0) == gone or (table == "outbox" and step.counts.get(table, 0) <= gone + 1)
         # Of each row: the page, four indexes, lock, attempts, notes, inbox, content, event.
         assert explained.blocks() < ROWS * 100
