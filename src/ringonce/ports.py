@@ -291,8 +291,21 @@ class Store(Protocol):
         ...
 
     # dispatch
-    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
-        """Lease up to ``limit`` due and armed rows of a lane that is not paused."""
+    async def claim(
+        self,
+        lane: str,
+        owner: str,
+        limit: int,
+        lease: int,
+        *,
+        begin: bool = False,
+        now: int | None = None,
+    ) -> Batch:
+        """Lease up to ``limit`` due and armed rows of a lane that is not paused.
+
+        With ``begin`` the claim is the mark as well: each row comes back with its attempt begun (``lease.started_at``),
+        but those of a withdrawn subject.
+        """
         ...
 
     async def mark(
@@ -315,6 +328,13 @@ class Store(Protocol):
         now: int | None = None,
     ) -> int:
         """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
+        ...
+
+    async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
+        """Give back, begun or not, all rows of a lane that ``owner`` holds besides ``known``; how many.
+
+        For an owner whose claim may have been done although its reply was lost: what it does not know it never sends.
+        """
         ...
 
     async def extend(

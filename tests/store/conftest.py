@@ -101,6 +101,7 @@ async def world(fresh: tuple[SqlStore, bool]) -> AsyncIterator[World]:
         await store.backend.run(wipe)
         store._turn = store.backend._latest = 0
         store._stuck = Stuck()
+        store.shorten(on=False)
     yield World(store)
     if ours:
         await store.close()

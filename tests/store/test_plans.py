@@ -255,6 +255,8 @@ async def test_prune(watched: tuple[World, Explained], table: str, gone: int) ->
         walk = step.walk
         assert (step.looked, step.done) == (ROWS, False)
         # Of the outbox an earlier run has left what is not published.
-        assert step.counts.get(table, 0) == gone or (table == "outbox" and step.counts.get(table, 0) <= gone + 1)
+        assert step.counts.get(table, 0) == gone or (
+            table == "outbox" and step.counts.get(table, 0) <= gone + 1
+        )
         # Of each row: the page, four indexes, lock, attempts, notes, inbox, content, event.
         assert explained.blocks() < ROWS * 100

@@ -120,6 +120,11 @@ class Lease:
     attempt: int = 0
     started_at: int | None = None
 
+    @property
+    def number(self) -> int:
+        """The number of the attempt that is under way, else of the next."""
+        return self.attempt + (self.started_at is None)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -156,9 +161,13 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a claim returned, and the store's time at that moment."""
+    """What a claim returned, and the store's time at that moment.
+
+    ``stamp``: another number after each change of a channel's settings at run time.
+    """
 
     now: int
+    stamp: int
     rows: tuple[Claimed, ...]
 
 
@@ -195,13 +204,15 @@ class AttemptRow:
 class Change:
     """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
 
-    ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already.
+    ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already. ``row``:
+    the facts as they were when the lease began, by which the change may be decided as long as they stand.
     """
 
     id: UUID
     event: TransitionEvent
     guard: tuple[str, int] | None = None
     attempt: AttemptRow | None = None
+    row: Row | None = None
 
 
 @dataclass(frozen=True, slots=True)

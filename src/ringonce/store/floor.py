@@ -4,8 +4,8 @@ An index entry whose row was claimed is dead, and stays as long as somebody may 
 are claimed in the order of ``due_at``, so the dead ones lie below, and a claim that begins at the bottom reads all
 of them. While the alarm is on, claims begin at a floor instead, and the floor follows what they found:
 
-* the claim took as much as it was to take: nothing that it could see and have is left below the last row it took;
-* it took less: nothing that it could see and have is left below the time of the claim.
+* the claim was full: nothing that it could see and have is left below the last row that it took of a priority;
+* it was not: nothing that it could see and have is left below the time of the claim.
 
 What it could not see or have may lie below: a row whose transaction commits later than a younger one's, a retry
 that is armed when it has been due for long, a row that another worker had under its lock and gave back. So the floor
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MARGIN = SECOND
 LOOK = 5 * SECOND
+SURE = 10
+"""A full batch of so many rows has one at least of each priority of which any is due (``claims.WEIGHTS``)."""
 BOTTOM = 0
 """No row is due earlier: the microseconds count from 1970."""
 
@@ -55,11 +57,12 @@ class Floor:
             return bottom
         return list(self._floors[lane])
 
-    def found(self, lane: str, began: Sequence[int], last: Sequence[int | None], time: int) -> None:
-        """What the claim at ``time`` found, that began at ``began``.
+    def found(
+        self, lane: str, began: Sequence[int], limit: int, took: Sequence[tuple[int, int]], time: int
+    ) -> None:
+        """What a claim of ``limit`` rows at ``time`` found, that began at ``began``.
 
-        ``last``: for each priority the ``due_at`` of the last row that it took, where it took all that it was to
-        take; None where it took less, so that nothing due was left.
+        ``took``: priority and due time of each row; a time that is too early only costs.
         """
         if not self._on:
             return
@@ -67,7 +70,13 @@ class Floor:
             self._looked[lane] = time
         self._latest[lane] = time
         safe = time - MARGIN
+        last: dict[int, int] = {}
+        for priority, due in took:
+            last[priority] = max(due, last.get(priority, BOTTOM))
+        # A batch that is not full took all; one that is large enough takes the first of each priority at least.
+        nothing = safe if limit >= SURE else BOTTOM
+        full = len(took) >= limit
         self._floors[lane] = [
-            max(floor, min(safe, safe if due is None else due))
-            for floor, due in zip(began, last, strict=True)
+            max(floor, min(safe, last.get(priority, nothing) if full else safe))
+            for priority, floor in enumerate(began)
         ]

@@ -23,6 +23,7 @@ from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.settle import Settler
 from ringonce.store.sweeps import Sweeps
 from ringonce.store.upkeep import Stuck, Upkeep, one_rows_fault
+from ringonce.store.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,9 +81,11 @@ class SqlStore(Upkeep):
         self._clock = backend.clock
         self._duties = Duties(dialect)
         self._addresses = Addresses(dialect, identify)
-        self._claims = Claims(dialect)
+        self._floor = Floor()
+        self._claims = Claims(dialect, self._floor)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
+        self._verdicts = Verdicts(dialect, outbox_kinds)
         self._people = People(dialect)
         self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler)
@@ -90,7 +93,6 @@ class SqlStore(Upkeep):
         self._reading = Reading(dialect)
         self._pruning = Pruning(dialect, self._duties)
         self._stuck = Stuck()
-        self._floor = Floor()
         self._turn = 0
 
     async def open(self) -> None:
@@ -241,12 +243,23 @@ class SqlStore(Upkeep):
     # A lost reply to claim and mark is not answered by asking again: what the first one leased or began would
     # be out of sight. The caller is told, and undoes.
 
-    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
-        """Lease due rows of a lane."""
+    async def claim(
+        self,
+        lane: str,
+        owner: str,
+        limit: int,
+        lease: int,
+        *,
+        begin: bool = False,
+        now: int | None = None,
+    ) -> Batch:
+        """Lease due rows of a lane; with ``begin`` their attempts begin at once."""
         at = self._clock(now)
         self._turn += 1
         return await self._run(
-            lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at), repeat=False
+            lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at, begin=begin),
+            repeat=False,
+            single=True,
         )
 
     async def mark(
@@ -273,6 +286,11 @@ class SqlStore(Upkeep):
         at = self._clock(now)
         return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at))
 
+    async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
+        """Give back what a claim leased whose reply was lost."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._claims.give_up(c, owner, lane, known, at))
+
     async def extend(
         self,
         owner: str,
@@ -295,10 +313,30 @@ class SqlStore(Upkeep):
     async def settle(
         self, changes: Sequence[Change], decide: Decide, *, now: int | None = None
     ) -> list[Settled]:
-        """Apply changes in one transaction; what the database refuses falls back to one of its own."""
+        """Apply changes: what ends as its worker knows it at once, all else under the lock."""
+        at = self._clock(now)
+        ended = self._verdicts.ends(changes, decide)
+        settled: dict[UUID, Settled] = {}
+        if ended:
+            try:
+                done = await self._run(lambda c: self._verdicts.write(c, ended, at), single=True)
+            except DataRefusedError:
+                done = set()  # one of them is to blame, and found by the long way
+            settled = {
+                change.id: Settled(change, row, write, lease_held=True)
+                for change, row, write in ended
+                if change.id in done
+            }
+            if len(settled) == len(changes):
+                return [settled[change.id] for change in changes]
+        rest = [change for change in changes if change.id not in settled]
+        others = iter(await self._settle(rest, decide, at))
+        return [settled.get(change.id) or next(others) for change in changes]
+
+    async def _settle(self, changes: Sequence[Change], decide: Decide, at: int | None) -> list[Settled]:
+        """Lock, read and step, in one transaction; what the database refuses falls back to one of its own."""
         if not changes:
             return []
-        at = self._clock(now)
 
         def work(c: sa.Connection, some: Sequence[Change]) -> list[Settled]:
             locked, time_ = self._settler.lock(c, (change.id for change in some), at)
