@@ -11,7 +11,7 @@ from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import Status
 from ringonce.model.policy import DAY, MINUTE, InDoubt
 from ringonce.model.retention import Pruned, Retention, Walk
-from ringonce.model.transition import Note, Retry
+from ringonce.model.transition import Cancel, Note, Retry
 from ringonce.ports import PRUNE_LEASE, Change
 from ringonce.store import schema
 from ringonce.store.enqueue import Statements
@@ -85,7 +85,9 @@ async def test_everything_of_a_notification_goes(world: World) -> None:
     assert await world.store.get(id_) is None
     left = await rows(world)
     assert (left["events"], left["event_recipients"]) == (1, 1)
-    world.now = START + 91 * DAY
+    world.now = START + 91 * DAY - 1
+    assert await prune(world) == {}
+    world.now += 1
     await change(world, schema.outbox, published_at=START)
     assert await prune(world) == {"events": 1, "event_recipients": 1, "outbox": 1}
     assert set((await rows(world)).values()) == {0}
@@ -327,6 +329,36 @@ async def test_a_row_reopened_between_look_and_lock_stays(
     monkeypatch.undo()
     assert (await world.life(id_)).row.state.status is not None
     assert len((await world.claim()).rows) == 1
+
+
+async def test_a_row_that_ended_again_between_look_and_lock_stays(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reopened and stopped meanwhile, it is final again, and young: its time begins anew."""
+    id_ = await world.one()
+    await world.send(REFUSED)
+    world.now += 90 * DAY
+    pruning = world.store._pruning
+    still = pruning._still
+
+    def ended(connection: sa.Connection, wanted: dict[UUID, Any]) -> list[UUID]:
+        locked, time = world.store._settler.lock(connection, [id_], world.now)
+        changes = [Change(id_, Retry("ann")), Change(id_, Cancel("ann"))]
+        world.store._settler.apply(connection, locked, changes, world.decide, time)
+        return still(connection, wanted)
+
+    monkeypatch.setattr(pruning, "_still", ended)
+    assert await prune(world) == {}
+    assert (await world.life(id_)).row.state.status is Status.CANCELLED
+
+
+async def test_a_failed_row_that_will_be_retried_is_not_over(world: World) -> None:
+    """``failed`` with a next attempt waits, even where its dispatch row is missing."""
+    await world.one()
+    await world.send(UNREACHABLE)
+    await world.store.backend.run(lambda c: c.execute(sa.delete(schema.dispatch)))
+    world.now += 1000 * DAY
+    assert await prune(world) == {}
 
 
 async def test_notes_go_too(world: World) -> None:
