@@ -82,6 +82,7 @@ class Ringonce(People):
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
         self._wire = wire
+        oldest = self.config.store.oldest_snapshot
         self.store: Store = make_store(
             self.config.store.url, store_options(self.config), decode_event, self._identity
         )
@@ -100,6 +101,8 @@ class Ringonce(People):
                 grace=self.config.worker.grace / MICROSECONDS,
                 max_payload=self.config.limits.max_payload,
                 outbox=frozenset(kind.value for kind in self.config.outbox.events),
+                keep=self.config.retention,
+                oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
             ),
         )
 

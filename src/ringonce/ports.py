@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ringonce.model.event import Event
     from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Address
+    from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
     from ringonce.model.transition import Note
 
     Deliver: TypeAlias = Callable[[Sequence[tuple[object, Answer]]], None]
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
 
 __all__ = [
+    "PRUNE_LEASE",
     "RETRY_LEASE",
     "Accepted",
     "AttemptRow",
@@ -98,6 +100,7 @@ __all__ = [
 ]
 
 RETRY_LEASE = "notifications:retry-worker"
+PRUNE_LEASE = "notifications:pruner"
 
 
 class Clock(Protocol):
@@ -392,6 +395,33 @@ class Store(Protocol):
 
     async def arm(self, term: int, holder: str, *, limit: int = 500, now: int | None = None) -> int:
         """Release due failed rows to the workers; only while (holder, term) holds RETRY_LEASE."""
+        ...
+
+    async def prune(
+        self,
+        term: int,
+        holder: str,
+        keep: Retention,
+        *,
+        walk: Walk | None = None,
+        limit: int = 500,
+        now: int | None = None,
+    ) -> Pruned:
+        """Look at the next ``limit`` rows and remove what is over and old; only while (term, holder) holds PRUNE_LEASE.
+
+        ``walk``: where the step before ended; None: from the beginning.
+        """
+        ...
+
+    async def snapshots(self) -> list[Snapshot]:
+        """Who keeps dead rows from being removed. Nobody does on SQLite."""
+        ...
+
+    def shorten(self, *, on: bool) -> None:
+        """Let claims pass by the oldest part of their index, where all is dead while a snapshot is held.
+
+        What lies there all the same (armed again, committed late) is found within a few seconds.
+        """
         ...
 
     # leases and lanes

@@ -23,6 +23,7 @@ from ringonce.config.model import (
 )
 from ringonce.config.reader import Key
 from ringonce.model.policy import DAY, SECOND, BackoffKind, InDoubt, OnAuth
+from ringonce.model.retention import JOURNAL_LEAST, STATUSES, Retention
 
 MILLISECOND = 1_000
 LATER_OUTBOX = tuple(str(kind) for kind in OutboxKind if kind is not OutboxKind.TABLE)
@@ -90,6 +91,16 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "PostgreSQL only: no statement stays prepared, as a pooler in transaction mode needs it. `auto`: "
                 "where somebody stands between ringonce and the server.",
             ),
+            Key(
+                "timeout",
+                kinds.duration(least=SECOND, most=DAY),
+                "PostgreSQL only: how long one transaction may take before its connection is given up.",
+            ),
+            Key(
+                "oldest_snapshot",
+                kinds.duration_or_none(least=SECOND),
+                "PostgreSQL only: alert when a session or slot holds a snapshot for longer.",
+            ),
         ),
     ),
     "retry": (
@@ -125,6 +136,46 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "uvloop",
                 kinds.switch(Switch),
                 "The event loop of `worker` and `up`. `auto`: uvloop where it is installed (extra `fast`).",
+            ),
+        ),
+    ),
+    "retention": (
+        Retention,
+        (
+            *(
+                Key(
+                    status,
+                    kinds.duration_or_none(least=SECOND),
+                    f"Notifications whose life ended as {status}.",
+                )
+                for status in STATUSES
+            ),
+            Key(
+                "inbox_read",
+                kinds.duration_or_none(least=SECOND),
+                "In-app copies that were read; never shorter than their status demands.",
+            ),
+            Key("inbox_unread", kinds.duration_or_none(least=SECOND), "In-app copies that were not read."),
+            Key(
+                "attempts",
+                kinds.duration_or_none(least=SECOND),
+                "Attempts of notifications that are over; `none`: as long as the notification.",
+            ),
+            Key(
+                "journal",
+                kinds.duration_or_none(least=JOURNAL_LEAST),
+                "How long an event that is told again is recognised (90 days at least). Longer than your sources keep "
+                "theirs. Also refuses events whose `occurred_at` is older.",
+            ),
+            Key(
+                "outbox",
+                kinds.duration_or_none(least=SECOND),
+                "Events of ours, since they were published. What is not published stays.",
+            ),
+            Key(
+                "outbox_table",
+                kinds.duration_or_none(least=SECOND),
+                'The same with `outbox.kind = "table"`, which nobody publishes: since they were made.',
             ),
         ),
     ),

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import body_hash, canonical, event_key
-from ringonce.engine.contract import check_texts, decode, encode_event, load
+from ringonce.engine.contract import check_texts, decode, encode_event, load, refuse_old
 from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
 from ringonce.model.policy import SECOND
+from ringonce.model.retention import Retention
 from ringonce.model.transition import Cancel, Resolve, Retry, Verdict
 from ringonce.ports import Change, NewEvent
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``cycle``, ``pause_for`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes.
+    """``cycle``, ``pause_for`` in microseconds, ``grace``, ``oldest_snapshot`` in seconds, ``max_payload`` in bytes.
 
     ``outbox``: the kinds of our own events that are published; None: all.
     """
@@ -49,6 +50,8 @@ class Settings:
     pause_after: int = 20
     pause_for: int = 10 * SECOND
     outbox: frozenset[str] | None = None
+    keep: Retention = field(default_factory=Retention)
+    oldest_snapshot: float | None = 30.0
 
 
 @dataclass(slots=True)
@@ -113,6 +116,7 @@ class Engine:
             return self.prepare(whole, tenant=tenant)
         self._refresh()
         event = decode(value, str(self.entropy.uuid7()), tenant, self.channels, self.templates)
+        refuse_old(event, self.settings.keep.journal, self.clock.now())
         return NewEvent(event, event_key(event.tenant, event.event_id), body_hash(whole), encode_event(event))
 
     async def accept(

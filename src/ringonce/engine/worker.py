@@ -12,7 +12,9 @@ from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
+from ringonce.engine.horizon import Horizon
 from ringonce.engine.lifecycle import Loop, within
+from ringonce.engine.pruner import Pruner
 from ringonce.engine.settle import Settler
 from ringonce.errors import StoreError
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ringonce")
 
-DUTIES = ("dispatch", "retry", "rescue", "expand", "sweep")
+DUTIES = ("dispatch", "retry", "rescue", "expand", "sweep", "prune")
 DRAIN_LOOK = 0.1
 GIVE_BACK_AGAIN = 0.05
 LAST_WORDS = 2.0
@@ -66,6 +68,8 @@ class Worker:
         self._lanes: dict[str, Lane] = {}
         self._lane_loops: dict[str, Loop] = {}
         self._duties = Duties(engine, self._shared, decide, self._lanes)
+        self._pruner = Pruner(engine, self.owner)
+        horizon = Horizon(engine, lambda: self._pruner.holding)
         self._loops = [
             self._loop(name, turn)
             for name, duty, turn in (
@@ -75,8 +79,11 @@ class Worker:
                 ("rescue", "rescue", self._duties.rescue),
                 ("expand", "expand", self._duties.expand),
                 ("sweep", "sweep", self._duties.sweep),
+                ("prune", "prune", self._pruner.turn),
+                ("horizon", "prune", horizon.look),
+                ("horizon", "dispatch", horizon.look),
             )
-            if duty in self._only
+            if duty in self._only and not (name == "horizon" and duty == "dispatch" and "prune" in self._only)
         ]
 
     async def run(self, stop: asyncio.Event, *, drain: bool = False) -> Drained | None:
@@ -172,8 +179,9 @@ class Worker:
             await loop.stop()
         try:
             await self._duties.give_up_retry()
+            await self._pruner.give_up()
         except StoreError as error:
-            log.warning("the retry lease is left to expire: %s", error)
+            log.warning("leases of duties are left to expire: %s", error)
 
     async def _give_back(self, lane: Lane) -> None:
         """Tried again while the database is away: a mark that stays behind would be a doubt."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from ringonce.model.transition import Note
     from ringonce.store.dialect import Dialect
+    from ringonce.store.floor import Floor
 
 _d = dispatch.c
 WEIGHTS = (6, 3, 1)
@@ -53,8 +54,9 @@ TURNS = (0, 0, 0, 1, 0, 0, 1, 0, 0, 2)
 class Claims:
     """Statements over ``dispatch``, built once."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, floor: Floor) -> None:
         self._dialect = dialect
+        self._floor = floor
         size = sa.bindparam("b_limit", type_=sa.BigInteger)
         now, given, among = dialect.now, dialect.given, dialect.among
         owner, until = (
@@ -162,11 +164,12 @@ class Claims:
         live = sa.or_(_d.expires_at.is_(None), _d.expires_at > now)
         places = []
         for priority, weight in zip(PRIORITIES.values(), WEIGHTS, strict=True):
+            # The floor is the bottom, but while somebody holds a snapshot.
+            low = _d.due_at >= sa.bindparam(f"b_low_{priority}", type_=sa.BigInteger)
+            mine = sa.and_(_d.lane == lane, SEND, ARMED, FREE, _d.priority == priority)
             due = dialect.lock(
                 sa.select(_d.id)
-                .where(
-                    _d.lane == lane, SEND, ARMED, FREE, _d.priority == priority, _d.due_at <= now, live, open_
-                )
+                .where(mine, low, _d.due_at <= now, live, open_)
                 .order_by(_d.due_at, _d.id)
                 .limit(size)
             ).subquery()
@@ -235,12 +238,15 @@ class Claims:
         """Lease what is due; with ``begin`` its attempts begin in the same breath."""
         statement, *reading = self._begin if begin else self._claim
         parameters: dict[str, Any] = {"b_lane": lane, "b_owner": owner, "b_limit": limit, "b_lease": lease}
+        lows = self._floor.below(lane, len(PRIORITIES))
+        parameters |= {f"b_low_{priority}": low for priority, low in enumerate(lows)}
         parameters |= {"b_first": TURNS[turn % len(TURNS)], "now": now}
         if reading:
             parameters["b_fence"] = connection.execute(self._dialect.draw, {"now": now}).scalar_one()
             ids = connection.execute(statement, parameters).scalars().all()
             if not ids:
                 at, stamp = connection.execute(self._stamp, {"now": now}).one()
+                self._floor.found(lane, lows, limit, (), at)
                 return Batch(at, stamp, ())
             found = connection.execute(reading[0], {"ids": self._dialect.listed(ids), "now": now}).all()
         else:
@@ -258,6 +264,8 @@ class Claims:
             dead = row.address is None or row.address.invalidated_at is not None
             changed = dead or generation != current
             claimed.append((dispatched, Claimed(row, make_content(content), changed, dispatched.purpose)))
+        took = [(desk.priority, item.row.state.next_attempt_at or 0) for desk, item in claimed]
+        self._floor.found(lane, lows, limit, took, time)
         # The order of the claim is that of urgency; the join did not keep it.
         claimed.sort(
             key=lambda pair: (pair[0].priority, pair[1].row.state.next_attempt_at or 0, pair[0].id.int)
