@@ -22,6 +22,7 @@ from ringonce.model.records import (
     LaneState,
     Lease,
     Life,
+    Lot,
     Marked,
     NewContent,
     NewEvent,
@@ -29,10 +30,12 @@ from ringonce.model.records import (
     OutboxRow,
     Person,
     Plan,
+    Probe,
     Query,
     RecipientFacts,
     Row,
     Settled,
+    Terms,
     TimelineEntry,
     Write,
 )
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
 
 __all__ = [
+    "PROBED",
     "RETRY_LEASE",
     "Accepted",
     "AttemptRow",
@@ -77,6 +81,7 @@ __all__ = [
     "LaneState",
     "Lease",
     "Life",
+    "Lot",
     "Marked",
     "NewContent",
     "NewEvent",
@@ -84,6 +89,7 @@ __all__ = [
     "OutboxRow",
     "Person",
     "Plan",
+    "Probe",
     "Query",
     "RecipientFacts",
     "Row",
@@ -91,10 +97,14 @@ __all__ = [
     "Store",
     "Telemetry",
     "Templates",
+    "Terms",
     "TimelineEntry",
     "Wire",
     "Write",
 ]
+
+PROBED = ("circuit", "auth")
+"""Why something is paused that one call must have tried before the others follow."""
 
 RETRY_LEASE = "notifications:retry-worker"
 
@@ -288,8 +298,25 @@ class Store(Protocol):
         ...
 
     # dispatch
-    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
-        """Lease up to ``limit`` due and armed rows of a lane that is not paused."""
+    async def claim(
+        self,
+        lane: str,
+        owner: str,
+        limit: int,
+        lease: int,
+        *,
+        terms: Terms | None = None,
+        now: int | None = None,
+    ) -> Batch:
+        """Lease up to ``limit`` due and armed rows of a channel's lane, or of several by ``terms``.
+
+        Nothing comes from what is paused, nor without a token where there is a rate; where a pause that must be
+        probed is over, one row comes.
+        """
+        ...
+
+    async def waiting_lanes(self) -> list[str]:
+        """The lanes in which rows lie that nobody holds."""
         ...
 
     async def mark(
@@ -358,12 +385,12 @@ class Store(Protocol):
         """Give a lease up."""
         ...
 
-    async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> None:
-        """Pause lanes."""
+    async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> list[str]:
+        """Pause lanes; a pause never shortens one that stands. The names for which something changed."""
         ...
 
-    async def resume(self, lane: str, *, now: int | None = None) -> bool:
-        """Resume a lane; False: it was not paused."""
+    async def resume(self, lane: str, *, below: bool = True, now: int | None = None) -> bool:
+        """Resume what a name stops, and all ``below`` it; False: nothing was paused."""
         ...
 
     async def lanes(self) -> list[LaneState]:

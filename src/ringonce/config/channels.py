@@ -48,9 +48,7 @@ def read_channel(
     for later, mend in LATER_CHANNEL_KEYS.items():
         if later in table.raw:
             problems.add(table.at(later), "is not available yet", mend)
-    channel, given = _apply(
-        Channel(name=name, provider=str(provider).strip(), shares=shares or {}), table
-    )
+    channel, given = _apply(Channel(name=name, provider=str(provider).strip(), shares=shares or {}), table)
     known = {*CHANNEL_KEYS, *LATER_CHANNEL_KEYS}
     settings = {
         key: inline(value) if isinstance(value, EnvText) else value

@@ -213,7 +213,9 @@ POLICY_KEYS = (
     Key("concurrency", kinds.integer(least=1, most=10_000), "Calls at the same time, per worker."),
     Key("account", kinds.text(), "The name of the credential set, when two channels share one."),
     Key(
-        "rate", traffic.rate(), 'Calls over time, over all workers: `"50/s"`, `"3000/m"`. Without it: no limit.'
+        "rate",
+        traffic.rate(),
+        'Calls over time, over all workers: `"50/s"`, `"3000/m"`. Without it: no limit.',
     ),
     Key(
         "burst",

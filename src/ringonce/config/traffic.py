@@ -38,8 +38,12 @@ CIRCUIT_KEYS = (
     Key("calls", kinds.integer(least=1, most=10_000), "It takes at least this many answers to open it."),
     Key("window", kinds.duration(least=SECOND, most=DAY), "Only the answers of this time count."),
     Key("share", kinds.decimal(least=0.01, most=1), "It opens when this share of them failed."),
-    Key("open", kinds.duration(least=SECOND // 10, most=DAY), "How long it stays open; then one call probes."),
-    Key("cap", kinds.duration(least=SECOND // 10, most=DAY), "Each failed probe doubles the time, up to this."),
+    Key(
+        "open", kinds.duration(least=SECOND // 10, most=DAY), "How long it stays open; then one call probes."
+    ),
+    Key(
+        "cap", kinds.duration(least=SECOND // 10, most=DAY), "Each failed probe doubles the time, up to this."
+    ),
 )
 
 SHARE_KEYS = (

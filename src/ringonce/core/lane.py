@@ -1,6 +1,6 @@
 """How a lane and what stops it are spelled: the only place that knows.
 
-A lane is a queue of its own: channel × tenant group × scope. Its name is that of the channel where nothing else
+A lane is a queue of its own: channel, tenant group and scope. Its name is that of the channel where nothing else
 is set apart (``email``), then ``email/acme`` for a tenant that has its own share, and ``push//platform`` or
 ``push/acme/platform`` for what waits for a part of the provider.
 
@@ -61,7 +61,9 @@ def stops(lane: Lane, account: str = "") -> tuple[str, ...]:
 
 def belongs(name: str, channel: str, account: str = "") -> bool:
     """Whether a name (of a lane or of what stops lanes) concerns a channel."""
-    return name == channel or name.startswith(channel + SEPARATOR) or bool(account and name == ACCOUNT + account)
+    return (
+        name == channel or name.startswith(channel + SEPARATOR) or bool(account and name == ACCOUNT + account)
+    )
 
 
 def _quoted(text: str) -> str:
