@@ -305,13 +305,15 @@ class Store(Protocol):
         limit: int,
         lease: int,
         *,
+        begin: bool = False,
         terms: Terms | None = None,
         now: int | None = None,
     ) -> Batch:
         """Lease up to ``limit`` due and armed rows of a channel's lane, or of several by ``terms``.
 
         Nothing comes from what is paused, nor without a token where there is a rate; where a pause that must be
-        probed is over, one row comes.
+        probed is over, one row comes. With ``begin`` the claim is the mark as well: each row comes back with its
+        attempt begun (``lease.started_at``), but those of a withdrawn subject.
         """
         ...
 

@@ -200,11 +200,12 @@ class Terms:
 class Batch:
     """What a claim returned, and the store's time at that moment.
 
-    ``braked``: what stopped lanes of it as an open circuit. ``wait``: rows wait for tokens only, the next ones
-    come in so many microseconds.
+    ``stamp``: another number after each change of a channel's settings at run time. ``braked``: what stopped
+    lanes of it as an open circuit. ``wait``: rows wait for tokens only, the next ones come in so many microseconds.
     """
 
     now: int
+    stamp: int
     rows: tuple[Claimed, ...]
     braked: tuple[str, ...] = ()
     wait: int | None = None

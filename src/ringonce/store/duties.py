@@ -90,7 +90,11 @@ class Duties:
         self._place = fresh.on_conflict_do_nothing(index_elements=["channel"])
         self._set = fresh.on_conflict_do_update(
             index_elements=["channel"],
-            set_={"settings": fresh.excluded.settings, "changed_at": fresh.excluded.changed_at},
+            set_={
+                "settings": fresh.excluded.settings,
+                # Never twice the same: claims tell by it that something changed.
+                "changed_at": dialect.greatest(fresh.excluded.changed_at, channel_overrides.c.changed_at + 1),
+            },
         )
 
         sums = self._sums = given(

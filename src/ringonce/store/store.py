@@ -236,12 +236,23 @@ class SqlStore:
     # A lost reply to claim and mark is not answered by asking again: what the first one leased or began would
     # be out of sight. The caller is told, and undoes.
 
-    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
-        """Lease due rows of a lane."""
+    async def claim(
+        self,
+        lane: str,
+        owner: str,
+        limit: int,
+        lease: int,
+        *,
+        begin: bool = False,
+        now: int | None = None,
+    ) -> Batch:
+        """Lease due rows of a lane; with ``begin`` their attempts begin at once."""
         at = self._clock(now)
         self._turn += 1
         return await self._run(
-            lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at), repeat=False
+            lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at, begin=begin),
+            repeat=False,
+            single=True,
         )
 
     async def mark(
