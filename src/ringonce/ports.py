@@ -395,6 +395,10 @@ class Store(Protocol):
         """Resume what a name stops, and all ``below`` it; False: nothing was paused."""
         ...
 
+    async def probe_again(self, names: Sequence[str], *, now: int | None = None) -> None:
+        """Probes led to no call: others may probe at once."""
+        ...
+
     async def lanes(self) -> list[LaneState]:
         """All lanes that have ever been paused."""
         ...

@@ -153,6 +153,7 @@ class Claimed:
     content: Content
     address_changed: bool = False
     purpose: str = "send"
+    lane: str = ""
     probe: tuple[Probe, ...] = ()
 
 
@@ -202,6 +203,7 @@ class Batch:
 
     ``stamp``: another number after each change of a channel's settings at run time. ``braked``: what stopped
     lanes of it as an open circuit. ``wait``: rows wait for tokens only, the next ones come in so many microseconds.
+    ``probing``: nothing comes before one call by terms has tried whether it works.
     """
 
     now: int
@@ -209,6 +211,7 @@ class Batch:
     rows: tuple[Claimed, ...]
     braked: tuple[str, ...] = ()
     wait: int | None = None
+    probing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
