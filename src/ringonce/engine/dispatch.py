@@ -334,7 +334,7 @@ class Lane:
             account=row.account,
         )
         guard = (self._shared.owner, _fence(row))
-        return Change(row.id, Answered(flight.number, outcome), guard=guard, attempt=attempt)
+        return Change(row.id, Answered(flight.number, outcome), guard=guard, attempt=attempt, row=row)
 
     def _landed(self, future: asyncio.Future[Settled]) -> None:
         if not future.cancelled():

@@ -247,13 +247,15 @@ class AttemptRow:
 class Change:
     """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
 
-    ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already.
+    ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already. ``row``:
+    the facts as they were when the lease began, by which the change may be decided as long as they stand.
     """
 
     id: UUID
     event: TransitionEvent
     guard: tuple[str, int] | None = None
     attempt: AttemptRow | None = None
+    row: Row | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from ringonce.store.schema import (
     channel_overrides,
     contents,
     dispatch,
+    events,
     lanes,
     leases,
     notifications,
@@ -245,11 +246,16 @@ class Claims:
             )
             return claim.returning(_d.id), read.where(dialect.among(n.id, "ids"))
         picked = claim.returning(*DISPATCH).cte("picked")
-        rows = FACTS_FROM.outerjoin(contents, contents.c.id == n.content_id)
         one = sa.select(now.label("at"), self._changed().label("stamp"), level.label("level")).subquery("one")
-        joined = one.outerjoin(picked, sa.true()).outerjoin(rows, n.id == picked.c.id)
-        columns = (*one.c, *FACTS, *picked.c, *CONTENT, *more)
-        return (sa.select(*columns).select_from(joined),)
+        # One after the other: an inner join among them would have to be made first, over whole tables.
+        joined = (
+            one.outerjoin(picked, sa.true())
+            .outerjoin(notifications, n.id == picked.c.id)
+            .outerjoin(events, events.c.key == n.event_key)
+            .outerjoin(addresses, a.id == n.address_id)
+            .outerjoin(contents, contents.c.id == n.content_id)
+        )
+        return (sa.select(*one.c, *FACTS, *picked.c, *CONTENT, *more).select_from(joined),)
 
     @staticmethod
     def _changed() -> Any:

@@ -23,6 +23,7 @@ from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.settle import Settler
 from ringonce.store.small_tables import SmallTables
 from ringonce.store.sweeps import Sweeps
+from ringonce.store.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -82,6 +83,7 @@ class SqlStore(SmallTables):
         self._lots = Lots(dialect, self._claims)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
+        self._verdicts = Verdicts(dialect, outbox_kinds)
         self._people = People(dialect)
         self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler)
@@ -310,10 +312,30 @@ class SqlStore(SmallTables):
     async def settle(
         self, changes: Sequence[Change], decide: Decide, *, now: int | None = None
     ) -> list[Settled]:
-        """Apply changes in one transaction; what the database refuses falls back to one of its own."""
+        """Apply changes: what ends as its worker knows it at once, all else under the lock."""
+        at = self._clock(now)
+        ended = self._verdicts.ends(changes, decide)
+        settled: dict[UUID, Settled] = {}
+        if ended:
+            try:
+                done = await self._run(lambda c: self._verdicts.write(c, ended, at), single=True)
+            except DataRefusedError:
+                done = set()  # one of them is to blame, and found by the long way
+            settled = {
+                change.id: Settled(change, row, write, lease_held=True)
+                for change, row, write in ended
+                if change.id in done
+            }
+            if len(settled) == len(changes):
+                return [settled[change.id] for change in changes]
+        rest = [change for change in changes if change.id not in settled]
+        others = iter(await self._settle(rest, decide, at))
+        return [settled.get(change.id) or next(others) for change in changes]
+
+    async def _settle(self, changes: Sequence[Change], decide: Decide, at: int | None) -> list[Settled]:
+        """Lock, read and step, in one transaction; what the database refuses falls back to one of its own."""
         if not changes:
             return []
-        at = self._clock(now)
 
         def work(c: sa.Connection, some: Sequence[Change]) -> list[Settled]:
             locked, time_ = self._settler.lock(c, (change.id for change in some), at)
