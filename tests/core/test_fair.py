@@ -56,4 +56,7 @@ def test_who_does_not_wait_saves_nothing_up() -> None:
 
 def test_a_flood_leaves_the_small_one_its_turn() -> None:
     """A tenant with 100,000 waiting can not keep another one's single row back."""
-    assert divide(20, {"flood": 100_000, "small": 1}, {"flood": 9, "small": 1}, {}) == {"flood": 19, "small": 1}
+    assert divide(20, {"flood": 100_000, "small": 1}, {"flood": 9, "small": 1}, {}) == {
+        "flood": 19,
+        "small": 1,
+    }

@@ -92,6 +92,8 @@ class World:
             backoff=Backoff(BackoffKind.FIXED, base=10 * SECOND, jitter=0), in_doubt=InDoubt.RESEND
         )
     )
+    lane: str | None = None
+    """The lane into which whatever becomes due goes."""
     ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # --- what the engine supplies ---
@@ -130,7 +132,7 @@ class World:
         for effect in result.effects:
             match effect:
                 case Send(at, armed):
-                    due = Due("send", at, armed)
+                    due = Due("send", at, armed, self.lane)
                 case Lookup(at):
                     due = Due("lookup", at)
                 case WakeAt(at):

@@ -86,7 +86,7 @@ class SqlStore(SmallTables):
         self._verdicts = Verdicts(dialect, outbox_kinds)
         self._people = People(dialect)
         self._erasure = Erasure(dialect, self._settler)
-        self._sweeps = Sweeps(dialect, self._settler)
+        self._sweeps = Sweeps(dialect, self._settler, self._lots)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
         self._turn = 0
