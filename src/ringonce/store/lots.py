@@ -35,11 +35,17 @@ class _Looked:
     stopped: dict[str, str] = field(default_factory=dict)
     due: set[str] = field(default_factory=set)
     """What must be probed now."""
-    wait: int | None = None
+    full_at: dict[str, int] = field(default_factory=dict)
+    lacking: dict[str, Rate] = field(default_factory=dict)
+    """The buckets that had too few tokens."""
 
-    def limit_wait(self, wait: int) -> None:
-        """Tokens are what is lacking."""
-        self.wait = wait if self.wait is None else min(self.wait, wait)
+    def wait(self) -> int | None:
+        """When it is worth to come again: half of a burst is there, at least one token."""
+        waits = [
+            bucket.wait(rate, self.full_at[name], self.now, max(1, rate.burst // 2))
+            for name, rate in self.lacking.items()
+        ]
+        return min(waits, default=None)
 
 
 class Lots:
@@ -124,7 +130,7 @@ class Lots:
             for lot in terms.lots
             if looked.waiting.get(lot.lane) and not any(name in looked.stopped for name in lot.stops)
         }
-        full_at, places, left = self._within_rates(connection, lots, limit, terms, looked)
+        places, left = self._within_rates(connection, lots, limit, terms, looked)
         probing = {lane: [n for n in lots[lane].stops if n in looked.due] for lane in places}
         for lane, names in probing.items():
             if names:
@@ -134,13 +140,13 @@ class Lots:
         probes = self._probes(connection, quotas, probing, terms.hold, ask.now)
         quotas = {lane: quota for lane, quota in quotas.items() if quota}
         if not quotas:
-            return replace(self._claims.nothing(connection, ask.now), braked=braked, wait=looked.wait)
+            return replace(self._claims.nothing(connection, ask.now), braked=braked, wait=looked.wait())
         batch = self._claims.claim_lots(connection, ask, quotas, probes)
         taken = Counter(claimed.lane for claimed in batch.rows)
         if idle := [probe.name for lane in probes.keys() - taken.keys() for probe in probes[lane]]:
             self.again(connection, idle, ask.now)
-        self._pay(connection, terms, lots, taken, full_at, looked.now)
-        return Batch(batch.now, batch.stamp, batch.rows, braked, looked.wait)
+        self._pay(connection, terms, lots, taken, looked)
+        return Batch(batch.now, batch.stamp, batch.rows, braked, looked.wait())
 
     def _see(self, connection: sa.Connection, limit: int, terms: Terms, now: int | None) -> _Looked:
         queues = {lot.lane for lot in terms.lots}
@@ -167,8 +173,8 @@ class Lots:
         limit: int,
         terms: Terms,
         looked: _Looked,
-    ) -> tuple[dict[str, int], dict[str, int], int]:
-        """(buckets, rows that each lane may give, rows in all): what waits, where there is room and tokens are."""
+    ) -> tuple[dict[str, int], int]:
+        """(rows that each lane may give, rows in all): what waits, where there is room and tokens are."""
         places = {
             lane: looked.waiting[lane] if lot.room is None else min(looked.waiting[lane], max(0, lot.room))
             for lane, lot in lots.items()
@@ -178,21 +184,21 @@ class Lots:
         if terms.rate is not None and places:
             names.append(terms.bucket)
         if not names:
-            return {}, places, limit
-        full_at = self._rates.lock(connection, names)
+            return places, limit
+        full_at = looked.full_at = self._rates.lock(connection, names)
         for lane in places:
             lot = lots[lane]
             if lot.rate is not None:
                 there = bucket.tokens(lot.rate, full_at[lot.bucket], looked.now)
                 if there < places[lane]:
-                    looked.limit_wait(_refill(lot.rate, full_at[lot.bucket], looked.now))
+                    looked.lacking[lot.bucket] = lot.rate
                 places[lane] = min(places[lane], there)
         if terms.rate is not None:
             there = bucket.tokens(terms.rate, full_at[terms.bucket], looked.now)
             if there < min(limit, sum(places.values())):
-                looked.limit_wait(_refill(terms.rate, full_at[terms.bucket], looked.now))
+                looked.lacking[terms.bucket] = terms.rate
             limit = min(limit, there)
-        return full_at, {lane: count for lane, count in places.items() if count}, limit
+        return {lane: count for lane, count in places.items() if count}, limit
 
     def _probes(
         self,
@@ -231,22 +237,13 @@ class Lots:
         terms: Terms,
         lots: Mapping[str, Lot],
         taken: Mapping[str, int],
-        full_at: Mapping[str, int],
-        now: int,
+        looked: _Looked,
     ) -> None:
         """A token for each row that came."""
         paid: dict[str, int] = {}
-        for lane, count in taken.items():
-            lot = lots[lane]
-            if lot.rate is not None:
-                paid[lot.bucket] = bucket.taken(
-                    lot.rate, paid.get(lot.bucket, full_at[lot.bucket]), now, count
-                )
-        if terms.rate is not None and taken:
-            paid[terms.bucket] = bucket.taken(terms.rate, full_at[terms.bucket], now, sum(taken.values()))
+        bills = [(lots[lane].rate, lots[lane].bucket, count) for lane, count in taken.items()]
+        for rate, name, count in [*bills, (terms.rate, terms.bucket, sum(taken.values()))]:
+            if rate is not None and count:
+                paid[name] = bucket.taken(rate, paid.get(name, looked.full_at[name]), looked.now, count)
         self._rates.put(connection, paid)
-
-
-def _refill(rate: Rate, full_at: int, now: int) -> int:
-    """When it is worth to come again: half the burst is there, at least one token."""
-    return bucket.wait(rate, full_at, now, max(1, rate.burst // 2))
+        looked.full_at |= paid
