@@ -343,6 +343,13 @@ class Store(Protocol):
         """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
         ...
 
+    async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
+        """Give back, begun or not, all rows of a lane that ``owner`` holds besides ``known``; how many.
+
+        For an owner whose claim may have been done although its reply was lost: what it does not know it never sends.
+        """
+        ...
+
     async def extend(
         self,
         owner: str,

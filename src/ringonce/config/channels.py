@@ -22,7 +22,10 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 CHANNEL_KEYS = ("provider", *(key.name for key in POLICY_KEYS), *TABLES_OF_A_CHANNEL)
 """Every key of a channel that is not its provider's own."""
 
-OF_THE_CHANNEL = ("enabled", "timeout", "lease", "concurrency", "account", "rate", "circuit", "shares")
+OF_THE_CHANNEL = (
+    *("enabled", "timeout", "lease", "concurrency", "mark", "account"),
+    *("rate", "circuit", "shares"),
+)
 CHANGEABLE = (*(key.name for key in POLICY_KEYS if key.name != "account"), *TABLES_OF_A_CHANNEL)
 """What can be changed without a restart."""
 
@@ -67,6 +70,7 @@ def change(channel: Channel, changes: Mapping[str, object]) -> Channel:
     table = Table(dict(changes), f"channels.{channel.name}", problems)
     table.reject(CHANGEABLE, LATER_CHANNEL_KEYS)
     changed, _ = _apply(channel, table)
+    _check_mark(changed.mark, changed.policy.in_doubt, table.at("mark"), problems)
     problems.stop()
     return changed
 
@@ -111,6 +115,15 @@ def _traffic(channel: Channel, values: dict[str, Any], table: Table) -> dict[str
     return values
 
 
+def _check_mark(mark: bool, in_doubt: InDoubt, key: str, problems: Problems) -> None:  # noqa: FBT001 - as configured
+    if not mark and in_doubt is not InDoubt.RESEND:
+        problems.add(
+            key,
+            f'can not be off with in_doubt = "{in_doubt}": a crash would leave calls in doubt that never began',
+            'remove it, or set in_doubt = "resend" where the receiver ignores or replaces a repeat',
+        )
+
+
 def _backoff(before: Backoff, values: dict[str, Any], table: Table) -> Backoff:
     kind = values.get("kind", before.kind)
     if kind is not before.kind:
@@ -150,5 +163,6 @@ def with_provider_defaults(
             'has no effect without in_doubt = "hold"',
             "remove it, or set in_doubt",
         )
+    _check_mark(channel.mark, policy.in_doubt, f"channels.{channel.name}.mark", problems)
     problems.stop()
     return replace(channel, policy=policy)

@@ -211,6 +211,12 @@ POLICY_KEYS = (
         "lease", kinds.duration(least=100 * MILLISECOND, most=DAY), "How long a dead worker keeps its claims."
     ),
     Key("concurrency", kinds.integer(least=1, most=10_000), "Calls at the same time, per worker."),
+    Key(
+        "mark",
+        kinds.flag(),
+        'Off, with `in_doubt = "resend"` only: calls begin with their claim, up to twice `concurrency` at a time. '
+        "Faster, and so many more are in doubt after a crash.",
+    ),
     Key("account", kinds.text(), "The name of the credential set, when two channels share one."),
     Key(
         "rate",
@@ -269,6 +275,5 @@ LANES = traffic.shares()
 TABLES_OF_A_CHANNEL = {"backoff": BACKOFF_KEYS, "budgets": BUDGET_KEYS, "floors": FLOOR_KEYS}
 
 LATER_CHANNEL_KEYS = {
-    "mark": "remove the key: every call is marked",
     "providers": "name one provider in `provider`",
 }

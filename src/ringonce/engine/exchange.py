@@ -52,7 +52,7 @@ def build(
             text="it has no text: its template failed when it was accepted; send the event again under a new id",
             rule="empty content",
         )
-    number = (row.lease.attempt if row.lease else 0) + 1
+    number = 1 if row.lease is None else row.lease.number
     message = Message(
         id=row.id,
         reference=client_reference(row.id, row.state.revision),

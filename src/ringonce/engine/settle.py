@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ringonce.engine.channels import Channels
     from ringonce.ports import Clock, Entropy, Store, Telemetry
 
+    Landed = Callable[[Settled], None]
+
 log = logging.getLogger("ringonce")
 
 T = TypeVar("T")
@@ -148,7 +150,7 @@ class Settler:
         self._clock = clock
         self._entropy = entropy
         self._telemetry = telemetry
-        self._waiting: deque[tuple[Change, asyncio.Future[Settled] | None]] = deque()
+        self._waiting: deque[tuple[Change, Landed]] = deque()
         self._pauses: list[LanePause] = []
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
@@ -174,13 +176,11 @@ class Settler:
         """Everything handed over is committed."""
         return self._idle.is_set()
 
-    def put(self, change: Change) -> asyncio.Future[Settled]:
-        """Hand a change over; the future is done when it is committed."""
-        future: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
-        self._waiting.append((change, future))
+    def put(self, change: Change, landed: Landed) -> None:
+        """Hand a change over; ``landed`` is called when it is committed."""
+        self._waiting.append((change, landed))
         self._idle.clear()
         self._more.set()
-        return future
 
     def pause(self, pause: LanePause) -> None:
         """Pause a lane just before the next flush."""
@@ -207,7 +207,7 @@ class Settler:
             if not self._waiting:
                 self._idle.set()
 
-    async def _flush(self, batch: Sequence[tuple[Change, asyncio.Future[Settled] | None]]) -> None:
+    async def _flush(self, batch: Sequence[tuple[Change, Landed]]) -> None:
         changes = [change for change, _ in batch]
         try:
             settled = await self._until_written(lambda: self._store.settle(changes, self._decide))
@@ -223,10 +223,9 @@ class Settler:
                 "bug", f"notification {changes[0].id}: its result can not be written, see the log"
             )
             settled = [Settled(changes[0], None, None)]
-        for (_, future), result in zip(batch, settled, strict=True):
+        for (_, landed), result in zip(batch, settled, strict=True):
             report(self._telemetry, result)
-            if future is not None and not future.done():
-                future.set_result(result)
+            landed(result)
 
     async def _until_written(self, write: Callable[[], Awaitable[T]]) -> T:
         wait = RETRY_FIRST

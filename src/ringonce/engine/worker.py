@@ -122,15 +122,21 @@ class Worker:
 
     async def _drain(self, stop: asyncio.Event) -> Drained | None:
         while not stop.is_set():
-            try:
-                left = [self._seen(item) for item in await self._engine.store.backlog()]
-            except StoreError:
-                left = None
-            busy = any(lane.busy for lane in self._lanes.values()) or not self._settler.idle
-            if left is not None and not busy and not any(item.movable for item in left):
+            if not self._busy() and (left := await self._left()) is not None and not self._busy():
                 return Drained(tuple(left))
             await self._engine.clock.sleep(DRAIN_LOOK)
         return None
+
+    def _busy(self) -> bool:
+        return any(lane.busy for lane in self._lanes.values()) or not self._settler.idle
+
+    async def _left(self) -> list[Backlog] | None:
+        """What is left when nothing can be moved on; None: something can, or nobody knows. It reads all that waits."""
+        try:
+            left = [self._seen(item) for item in await self._engine.store.backlog()]
+        except StoreError:
+            return None
+        return None if any(item.movable for item in left) else left
 
     def _seen(self, item: Backlog) -> Backlog:
         """What a channel that is off (or is not configured any more) has, waits: only its leases run out."""

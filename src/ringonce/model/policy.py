@@ -114,6 +114,7 @@ class Share:
 class Channel:
     """A configured way out. ``account`` names the credential set; ``settings`` are the provider's own options.
 
+    ``mark`` False: also a call that waits for a free slot counts as begun, so a crash leaves more doubts.
     ``rate`` holds for the whole channel over all workers, ``concurrency`` per worker; ``circuit`` None: it is off.
     ``shares``: the tenants that have a lane of their own.
     """
@@ -125,6 +126,7 @@ class Channel:
     timeout: int = 15 * SECOND
     lease: int = 15 * SECOND
     concurrency: int = 20
+    mark: bool = True
     account: str = ""
     rate: Rate | None = None
     circuit: Circuit | None = field(default_factory=Circuit)

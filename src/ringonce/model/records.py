@@ -121,6 +121,11 @@ class Lease:
     attempt: int = 0
     started_at: int | None = None
 
+    @property
+    def number(self) -> int:
+        """The number of the attempt that is under way, else of the next."""
+        return self.attempt + (self.started_at is None)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -126,6 +126,13 @@ class Claims:
             .values(leased=False, owner=None, fence=0, due_at=at, armed=True, rescued=0)
             .returning(_d.id)
         )
+        known = sa.bindparam("b_lane", type_=Words)
+        self._give_up = (
+            sa.update(dispatch)
+            .where(LEASED, _d.owner == owner, _d.lane == known, sa.not_(among(_d.id, "ids")))
+            .values(leased=False, owner=None, fence=0, started_at=None, due_at=now, armed=True)
+            .returning(_d.id)
+        )
         notes = given("t", id=sa.Uuid)
         self._notes = notes
         self._note = sa.insert(timeline).from_select(
@@ -359,6 +366,13 @@ class Claims:
             detail = {"b_kind": note.kind, "b_detail": dump(note.detail), "now": now}
             connection.execute(self._note, self._notes.bind([(id_,) for id_ in ids]) | detail)
         return len(ids)
+
+    def give_up(
+        self, connection: sa.Connection, owner: str, lane: str, known: Sequence[UUID], now: int | None
+    ) -> int:
+        """Give back what an owner holds of a lane without knowing it."""
+        parameters = {"b_owner": owner, "b_lane": lane, "ids": self._dialect.listed(known), "now": now}
+        return len(connection.execute(self._give_up, parameters).all())
 
     def extend(
         self,

@@ -290,6 +290,11 @@ class SqlStore(SmallTables):
         at = self._clock(now)
         return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at))
 
+    async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
+        """Give back what a claim leased whose reply was lost."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._claims.give_up(c, owner, lane, known, at))
+
     async def extend(
         self,
         owner: str,
