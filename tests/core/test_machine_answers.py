@@ -304,7 +304,7 @@ def test_an_expired_credential_is_renewed_once() -> None:
 
 
 def test_auth_of_one_platform_stops_no_other() -> None:
-    """A refused credential of one platform pauses the platform only; the row waits with it, and is due all the while."""
+    """A refused credential of one platform pauses the platform only; the row is due, and waits with it."""
     made = answered(replace(DENIED, scope="platform"))
     assert effects(made, Pause) == [Pause("platform", "auth", NOW + 300 * S)]
     assert effects(made, Send) == [Send(NOW, armed=True)]
@@ -317,7 +317,7 @@ def excused(outcome: Outcome, policy: Policy = PLAIN, *, state: State | None = N
 
 
 def test_a_failed_probe_burns_nothing() -> None:
-    """A failure that is not the notification's own leaves attempts and budgets; it waits, with backoff, and can not end."""
+    """A failure that is the provider's own leaves attempts and budgets; the row waits, and can not end by it."""
     last = ready(attempts=3, spent=Spent(transient=3))
     made = excused(DOWN, state=last)
     assert (made.state.attempts, made.state.spent, made.state.final) == (3, Spent(transient=3), False)

@@ -260,7 +260,7 @@ async def test_without_rows_no_token_is_spent(world: World) -> None:
 
 
 async def test_a_tenant_has_its_own_rate_within_the_channel(world: World) -> None:
-    """A tenant's tokens limit the tenant, the channel's limit all; what a tenant may not send leaves places to others."""
+    """A tenant's tokens limit the tenant, the channel's limit all; a tenant without tokens leaves places to others."""
     await flood(world, "rest", 20)
     await flood(world, "acme", 20, lane="email/acme")
     acme = lot("acme", weight=100, rate=Rate(1, SECOND, 2), bucket="email/acme")

@@ -37,13 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``cycle``, ``pause_for`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes."""
+    """``cycle`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes."""
 
     cycle: int = SECOND
     grace: float = 30.0
     max_payload: int = 262_144
-    pause_after: int = 20
-    pause_for: int = 10 * SECOND
 
 
 @dataclass(slots=True)

@@ -15,10 +15,12 @@ from ringonce.engine.limits import Limits
 from ringonce.ports import Lot, Terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ringonce.engine.channels import Entry
-    from ringonce.ports import Batch
+    from ringonce.engine.circuits import Ruling
+    from ringonce.model.outcome import Outcome
+    from ringonce.ports import Batch, Probe
 
 
 def group_of(entry: Entry | None, tenant: str) -> str:
@@ -48,8 +50,9 @@ class Traffic:
         self._found = dict(found)
 
     def terms(self, entry: Entry, held: Iterable[str]) -> Terms | None:
-        """The terms of the next claim; None: it is the one lane of the channel, without limits. ``held``: lanes of
-        the rows that this worker has.
+        """The terms of the next claim; None: from the one lane of the channel, without limits.
+
+        ``held``: the lanes of the rows that this worker has.
         """
         channel = entry.channel
         lanes = dict.fromkeys(
@@ -81,3 +84,15 @@ class Traffic:
         """What a claim has told of circuits."""
         if batch.braked:
             self.circuits.told(batch.braked, batch.now)
+
+    def judge(
+        self,
+        entry: Entry,
+        tenant: str,
+        outcome: Outcome,
+        started: int,
+        ended: int,
+        probes: Sequence[Probe],
+    ) -> Ruling:
+        """What an answer means for the lanes."""
+        return self.circuits.judge(entry, group_of(entry, tenant), outcome, started, ended, probes)

@@ -201,6 +201,11 @@ class Terms:
     rate: Rate | None = None
     bucket: str = ""
 
+    @property
+    def limited(self) -> bool:
+        """Rows may need tokens."""
+        return self.rate is not None or any(lot.rate is not None for lot in self.lots)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:

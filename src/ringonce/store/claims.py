@@ -127,9 +127,13 @@ class Claims:
             .returning(_d.id)
         )
         known = sa.bindparam("b_lane", type_=Words)
+        below = known.concat(SEPARATOR)
         self._give_up = (
             sa.update(dispatch)
-            .where(LEASED, _d.owner == owner, _d.lane == known, sa.not_(among(_d.id, "ids")))
+            .where(
+                *(LEASED, _d.owner == owner, sa.not_(among(_d.id, "ids"))),
+                sa.or_(_d.lane == known, sa.func.substr(_d.lane, 1, sa.func.length(below)) == below),
+            )
             .values(leased=False, owner=None, fence=0, started_at=None, due_at=now, armed=True)
             .returning(_d.id)
         )

@@ -36,11 +36,11 @@ class Rates:
         """When each bucket is full again, its row locked until the transaction ends. A new one is full."""
         wanted = sorted(set(names))
         parameters = {"names": self._dialect.listed(wanted)}
-        found = {name: full_at for name, full_at in connection.execute(self._lock, parameters)}
+        found = {row.name: row.full_at for row in connection.execute(self._lock, parameters)}
         if len(found) < len(wanted):
             new = [(name, 0) for name in wanted if name not in found]
             connection.execute(self._add, self._rows.bind(new))
-            found = {name: full_at for name, full_at in connection.execute(self._lock, parameters)}
+            found = {row.name: row.full_at for row in connection.execute(self._lock, parameters)}
         return found
 
     def put(self, connection: sa.Connection, full_at: Mapping[str, int]) -> None:
