@@ -100,6 +100,7 @@ class Ringonce(People):
                 cycle=self.config.retry.cycle,
                 grace=self.config.worker.grace / MICROSECONDS,
                 max_payload=self.config.limits.max_payload,
+                outbox=frozenset(kind.value for kind in self.config.outbox.events),
             ),
         )
 

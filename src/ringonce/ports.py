@@ -180,6 +180,11 @@ class Telemetry(Protocol):
         """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
         ...
 
+    @property
+    def heard(self) -> bool:
+        """The program listens to events of ours."""
+        ...
+
     def tell(self, event: OutboxRow, /) -> None:
         """Tell the program about an event of ours that is committed, whether it is published or not."""
         ...

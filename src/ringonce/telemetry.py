@@ -119,6 +119,11 @@ class Telemetry:
         """Call ``listener`` with every event of ours from now on."""
         self._listeners.append(listener)
 
+    @property
+    def heard(self) -> bool:
+        """There are listeners."""
+        return bool(self._listeners)
+
     def tell(self, event: OutboxRow, /) -> None:
         """Hand an event of ours to the program's listeners. One that fails is logged and hurts nobody else."""
         for listener in self._listeners:

@@ -94,6 +94,8 @@ class World:
     )
     lane: str | None = None
     """The lane into which whatever becomes due goes."""
+    known: bool = True
+    """Changes carry the facts that were claimed, as a worker's do."""
     ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # --- what the engine supplies ---
@@ -207,10 +209,11 @@ class World:
             ended_at=self.now,
             outcome="unknown" if unknown else outcome.cls.value,
             code=outcome.code,
-            **fields,
+            **({"message_id": outcome.message_id} | fields),
         )
         event: TransitionEvent = Answered(number, outcome)
-        return Change(claimed.row.id, event, (owner, claimed.row.lease.fence), attempt)
+        row = claimed.row if self.known else None
+        return Change(claimed.row.id, event, (owner, claimed.row.lease.fence), attempt, row)
 
     async def settle(self, *changes: Change) -> list[Settled]:
         """Settle now."""

@@ -37,11 +37,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``cycle`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes."""
+    """``cycle`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes.
+
+    ``outbox``: the kinds of our own events that are published; None: all.
+    """
 
     cycle: int = SECOND
     grace: float = 30.0
     max_payload: int = 262_144
+    outbox: frozenset[str] | None = None
 
 
 @dataclass(slots=True)
@@ -70,7 +74,12 @@ class Engine:
     @property
     def decide(self) -> Decider:
         """Steps through the table by the channels' present policies."""
-        return Decider(self.channels, self.entropy)
+        return Decider(self.channels, self.entropy, self._wanted)
+
+    def _wanted(self, kind: str) -> bool:
+        """Somebody reads such events of ours: a bus, or this program."""
+        published = self.settings.outbox
+        return published is None or kind in published or self.telemetry.heard
 
     @property
     def plan(self) -> Planning:

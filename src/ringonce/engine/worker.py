@@ -13,7 +13,7 @@ from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
 from ringonce.engine.lifecycle import Loop, within
-from ringonce.engine.settle import Decider, Settler
+from ringonce.engine.settle import Settler
 from ringonce.engine.traffic import Traffic
 from ringonce.errors import StoreError
 
@@ -47,7 +47,7 @@ class Worker:
         self._engine = engine
         self._only = frozenset(only or DUTIES)
         self.owner = engine.entropy.token()
-        decide = Decider(engine.channels, engine.entropy)
+        decide = engine.decide
         self._settler = Settler(
             engine.store, decide, clock=engine.clock, entropy=engine.entropy, telemetry=engine.telemetry
         )

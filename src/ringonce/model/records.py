@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ringonce.model.quick import quick
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 # --- intake and expansion -------------------------------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class NewEvent:
     """An event ready to be stored. ``key``: 16-byte digest of (tenant, event id); ``body``: canonical JSON."""
@@ -30,6 +33,7 @@ class NewEvent:
     body: bytes
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class RecipientFacts:
     """What the store knows of one recipient of an event, its live addresses included.
@@ -61,6 +65,7 @@ class NewContent:
     content: Content
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class NewNotification:
     """A notification to be inserted. ``address`` None: there was none, the notification says so and is final."""
@@ -74,6 +79,7 @@ class NewNotification:
     write: Write
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What the rules made of one chunk of an event's recipients."""
@@ -82,6 +88,7 @@ class Plan:
     notifications: tuple[NewNotification, ...]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Brief:
     """The line of an answer that stands for one notification."""
@@ -93,6 +100,7 @@ class Brief:
     final: bool
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """What became of one NewEvent. ``conflict``: the id is known with another body, nothing was stored for it."""
@@ -108,6 +116,7 @@ class Accepted:
 # --- dispatch ---------------------------------------------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Lease:
     """Who may send a notification now. ``attempt``: number of the last attempt begun.
@@ -127,6 +136,7 @@ class Lease:
         return self.attempt + (self.started_at is None)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Row:
     """The facts about one notification, without its content. ``lease`` None: nobody holds it."""
@@ -150,6 +160,7 @@ class Row:
     read_at: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """A row under our lease, with what is needed to send it."""
@@ -233,6 +244,7 @@ class Marked:
     cancelled: Mapping[UUID, str]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
     """One call to the provider, as stored. ``outcome`` is an OutcomeClass value or ``unknown``. No secrets."""
@@ -253,6 +265,7 @@ class AttemptRow:
     late: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Change:
     """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
@@ -268,6 +281,7 @@ class Change:
     row: Row | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Due:
     """What the dispatch row becomes: purpose ``send``, ``lookup`` or ``hold``; ``at`` None: never by itself.
@@ -281,6 +295,7 @@ class Due:
     lane: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
     """An event of ours. ``event_id`` is stable: notification id + revision. ``key`` orders."""
@@ -315,6 +330,7 @@ class LanePause:
     opened: int = 0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Write:
     """A step, lowered to what the store persists in one transaction.
@@ -339,6 +355,7 @@ class Write:
     read: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Settled:
     """What became of a Change. ``row`` None: there is no such notification."""
@@ -372,6 +389,7 @@ class Query:
     after: UUID | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Copy:
     """A notification in its recipient's inbox. ``seq`` grows by one with each copy of the recipient."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ringonce.core.lane import parse, stops
 from ringonce.errors import StoreError
-from ringonce.ports import Lot, Settled, Terms
+from ringonce.ports import Lot, Terms
 from ringonce.store.addresses import Addresses, same
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
+from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
         Planner,
         Query,
         Row,
+        Settled,
     )
     from ringonce.store.backend import Work
 
@@ -83,7 +83,7 @@ class SqlStore(SmallTables):
         self._lots = Lots(dialect, self._claims)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
-        self._verdicts = Verdicts(dialect, outbox_kinds)
+        self._changes = Changes(backend, self._settler, Verdicts(dialect, outbox_kinds))
         self._people = People(dialect)
         self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler, self._lots)
@@ -318,93 +318,13 @@ class SqlStore(SmallTables):
         self, changes: Sequence[Change], decide: Decide, *, now: int | None = None
     ) -> list[Settled]:
         """Apply changes: what ends as its worker knows it at once, all else under the lock."""
-        at = self._clock(now)
-        ended = self._verdicts.ends(changes, decide)
-        settled: dict[UUID, Settled] = {}
-        if ended:
-            try:
-                done = await self._run(lambda c: self._verdicts.write(c, ended, at), single=True)
-            except DataRefusedError:
-                done = set()  # one of them is to blame, and found by the long way
-            settled = {
-                change.id: Settled(change, row, write, lease_held=True)
-                for change, row, write in ended
-                if change.id in done
-            }
-            if len(settled) == len(changes):
-                return [settled[change.id] for change in changes]
-        rest = [change for change in changes if change.id not in settled]
-        others = iter(await self._settle(rest, decide, at))
-        return [settled.get(change.id) or next(others) for change in changes]
-
-    async def _settle(self, changes: Sequence[Change], decide: Decide, at: int | None) -> list[Settled]:
-        """Lock, read and step, in one transaction; what the database refuses falls back to one of its own."""
-        if not changes:
-            return []
-
-        def work(c: sa.Connection, some: Sequence[Change]) -> list[Settled]:
-            locked, time_ = self._settler.lock(c, (change.id for change in some), at)
-            return self._settler.apply(c, locked, some, decide, time_)
-
-        try:
-            return await self._run(lambda c: work(c, changes))
-        except Exception as error:
-            groups: dict[UUID, list[Change]] = {}
-            for change in changes:
-                groups.setdefault(change.id, []).append(change)
-            if not _one_rows_fault(error) or (len(groups) == 1 and not isinstance(error, DataRefusedError)):
-                raise
-        log.warning("a batch of %d changes is settled row by row", len(changes))
-        found = {id_: await self._alone(work, group) for id_, group in groups.items()}
-        return [found[change.id].pop(0) for change in changes]
-
-    async def _alone(
-        self, work: Callable[[sa.Connection, Sequence[Change]], list[Settled]], group: Sequence[Change]
-    ) -> list[Settled]:
-        """One notification's changes by themselves; if they are refused again, without the raw answers."""
-        id_ = group[0].id
-        try:
-            return await self._run(lambda c: work(c, group))
-        except DataRefusedError:
-            bare = [_bare(change) for change in group]
-        except Exception as error:
-            if not _one_rows_fault(error):
-                raise
-            log.exception("notification %s can not be settled", id_)
-            return [Settled(change, None, None) for change in group]
-        try:
-            return await self._run(lambda c: work(c, bare))
-        except DataRefusedError as error:
-            log.error("notification %s can not be stored: %s", id_, error)  # noqa: TRY400 - a trace quotes values
-            return [Settled(change, None, None) for change in group]
-
-    async def _each(self, work: Callable[..., list[Settled]], ids: Sequence[UUID]) -> list[Settled]:
-        """A batch of rows that we found ourselves; one that fails is left out, the others go on."""
-        if not ids:
-            return []
-        try:
-            return await self._run(lambda c: work(c, ids))
-        except Exception as error:
-            if len(ids) == 1 or not _one_rows_fault(error):
-                raise
-        result: list[Settled] = []
-        for id_ in ids:
-            try:
-                result.extend(await self._run(partial(work, ids=[id_])))
-            except DataRefusedError as error:
-                kind = type(error).__name__
-                log.error("notification %s can not be moved on: %s", id_, kind)  # noqa: TRY400 - a trace quotes values
-            except Exception as error:
-                if not _one_rows_fault(error):
-                    raise
-                log.exception("notification %s can not be moved on", id_)
-        return result
+        return await self._changes.settle(changes, decide, self._clock(now))
 
     async def rescue(self, decide: Decide, *, limit: int = 100, now: int | None = None) -> list[Settled]:
         """Expired leases: begun ones through ``decide``, the others are due again (and not in the answer)."""
         at = self._clock(now)
         ids = await self._run(lambda c: self._sweeps.lost(c, limit, at), write=False)
-        return await self._each(lambda c, ids: self._sweeps.rescue(c, ids, decide, at), ids)
+        return await self._changes.each(lambda c, ids: self._sweeps.rescue(c, ids, decide, at), ids)
 
     async def sweep(
         self, decide: Decide, *, max_age: Mapping[str, int | None], limit: int = 100, now: int | None = None
@@ -412,7 +332,7 @@ class SqlStore(SmallTables):
         """Expire what is too old; end holds whose time is over."""
         at = self._clock(now)
         ids = await self._run(lambda c: self._sweeps.overdue(c, max_age, limit, at), write=False)
-        return await self._each(lambda c, ids: self._sweeps.sweep(c, ids, max_age, decide, at), ids)
+        return await self._changes.each(lambda c, ids: self._sweeps.sweep(c, ids, max_age, decide, at), ids)
 
     async def cancel_subject(
         self, tenant: str, subject: str, decide: Decide, *, by: str = "", now: int | None = None
@@ -424,7 +344,9 @@ class SqlStore(SmallTables):
         result: list[Settled] = []
         for start in range(0, len(ids), CANCEL_AT_ONCE):
             some = ids[start : start + CANCEL_AT_ONCE]
-            result += await self._each(lambda c, ids: self._sweeps.cancel(c, ids, by, decide, at), some)
+            result += await self._changes.each(
+                lambda c, ids: self._sweeps.cancel(c, ids, by, decide, at), some
+            )
         return result
 
     # --- reading ----------------------------------------------------------------------------------------------
@@ -466,14 +388,3 @@ class SqlStore(SmallTables):
     ) -> list[tuple[int, OutboxRow]]:
         """Rows of the outbox in order of insertion."""
         return await self._run(lambda c: self._reading.outbox(c, kind, after, limit), write=False)
-
-
-def _one_rows_fault(error: Exception) -> bool:
-    """Refused values and bugs in a decision concern one row; a database that is away concerns all."""
-    return isinstance(error, DataRefusedError) or not isinstance(error, StoreError)
-
-
-def _bare(change: Change) -> Change:
-    if change.attempt is None:
-        return change
-    return replace(change, attempt=replace(change.attempt, answer=""))
