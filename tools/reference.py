@@ -68,6 +68,10 @@ def configuration() -> str:
         parts.append(f"## `[{name}]`\n\n{made.__doc__}\n\n{_keys(made(), rows)}")
     for name, (made, rows) in keys.NAMED_SECTIONS.items():
         parts.append(f"## `[{name}.NAME]`\n\n{made.__doc__}\n\n{_keys(made(), rows)}")
+    parts.append(
+        "## `[lanes]`\n\nTenants that have a lane of their own on every channel, by name, each with a weight or with "
+        "the keys of `lanes.TENANT` below.\n"
+    )
     channel, policy = Channel("", ""), Policy()
     merged = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}
     merged |= {

@@ -11,6 +11,8 @@ from ringonce.model.outcome import Outcome, OutcomeClass
 if TYPE_CHECKING:
     from ringonce.model.policy import Circuit
 
+SLICES = 30
+"""Into so many the window is cut; the oldest one leaves it as a whole."""
 DOUBLINGS = 30
 """More than these are never needed: the cap is reached, and the number stays an ordinary one."""
 
@@ -30,22 +32,35 @@ def open_for(circuit: Circuit, opened: int) -> int:
 
 @dataclass(slots=True)
 class Window:
-    """The answers of the last seconds on one lane. What was begun before it last opened says nothing new."""
+    """The answers of the last seconds on one lane, counted by slice of time: its size does not grow with them.
+
+    What was begun before it last opened says nothing new.
+    """
 
     opened_at: int = -1
-    _answers: deque[tuple[int, bool]] = field(default_factory=deque)
+    _slices: deque[list[int]] = field(default_factory=deque)
+    _calls: int = 0
     _failures: int = 0
 
     def answered(self, circuit: Circuit, started: int, ended: int, *, failed: bool) -> bool:
         """Count an answer (times in microseconds). True: the circuit opens with it."""
         if started <= self.opened_at:
             return False
-        self._answers.append((ended, failed))
-        self._failures += failed
-        while self._answers and self._answers[0][0] <= ended - circuit.window:
-            self._failures -= self._answers.popleft()[1]
-        calls = len(self._answers)
-        if not failed or calls < circuit.calls or self._failures < circuit.share * calls:
+        now = ended * SLICES // circuit.window
+        slices = self._slices
+        if not slices or slices[-1][0] < now:
+            slices.append([now, 0, 0])
+            while slices[0][0] <= now - SLICES:
+                _, calls, failures = slices.popleft()
+                self._calls -= calls
+                self._failures -= failures
+        slices[-1][1] += 1
+        self._calls += 1
+        if not failed:
+            return False
+        slices[-1][2] += 1
+        self._failures += 1
+        if self._calls < circuit.calls or self._failures < circuit.share * self._calls:
             return False
         self.open(ended)
         return True
@@ -53,8 +68,8 @@ class Window:
     def open(self, at: int) -> None:
         """It is open since ``at``: found out here, or told by another worker."""
         self.opened_at = max(self.opened_at, at)
-        self._answers.clear()
-        self._failures = 0
+        self._slices.clear()
+        self._calls = self._failures = 0
 
     def excuses(self, started: int) -> bool:
         """A failure of a call begun at ``started`` tells of the provider, not of the notification."""
