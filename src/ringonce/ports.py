@@ -22,6 +22,7 @@ from ringonce.model.records import (
     LaneState,
     Lease,
     Life,
+    Lot,
     Marked,
     NewContent,
     NewEvent,
@@ -29,10 +30,12 @@ from ringonce.model.records import (
     OutboxRow,
     Person,
     Plan,
+    Probe,
     Query,
     RecipientFacts,
     Row,
     Settled,
+    Terms,
     TimelineEntry,
     Write,
 )
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
 
 __all__ = [
+    "PROBED",
     "PRUNE_LEASE",
     "RETRY_LEASE",
     "Accepted",
@@ -79,6 +83,7 @@ __all__ = [
     "LaneState",
     "Lease",
     "Life",
+    "Lot",
     "Marked",
     "NewContent",
     "NewEvent",
@@ -86,6 +91,7 @@ __all__ = [
     "OutboxRow",
     "Person",
     "Plan",
+    "Probe",
     "Query",
     "RecipientFacts",
     "Row",
@@ -93,11 +99,15 @@ __all__ = [
     "Store",
     "Telemetry",
     "Templates",
+    "Terms",
     "TimelineEntry",
     "Wakeup",
     "Wire",
     "Write",
 ]
+
+PROBED = ("circuit", "auth")
+"""Why something is paused that one call must have tried before the others follow."""
 
 RETRY_LEASE = "notifications:retry-worker"
 PRUNE_LEASE = "notifications:pruner"
@@ -324,13 +334,19 @@ class Store(Protocol):
         lease: int,
         *,
         begin: bool = False,
+        terms: Terms | None = None,
         now: int | None = None,
     ) -> Batch:
-        """Lease up to ``limit`` due and armed rows of a lane that is not paused.
+        """Lease up to ``limit`` due and armed rows of a channel's lane, or of several by ``terms``.
 
-        With ``begin`` the claim is the mark as well: each row comes back with its attempt begun (``lease.started_at``),
-        but those of a withdrawn subject.
+        Nothing comes from what is paused, nor without a token where there is a rate; where a pause that must be
+        probed is over, one row comes. With ``begin`` the claim is the mark as well: each row comes back with its
+        attempt begun (``lease.started_at``), but those of a withdrawn subject.
         """
+        ...
+
+    async def waiting_lanes(self) -> list[str]:
+        """The lanes in which rows lie that nobody holds."""
         ...
 
     async def mark(
@@ -433,12 +449,16 @@ class Store(Protocol):
         """Give a lease up."""
         ...
 
-    async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> None:
-        """Pause lanes."""
+    async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> list[str]:
+        """Pause lanes; a pause never shortens one that stands. The names for which something changed."""
         ...
 
-    async def resume(self, lane: str, *, now: int | None = None) -> bool:
-        """Resume a lane; False: it was not paused."""
+    async def resume(self, lane: str, *, below: bool = True, now: int | None = None) -> bool:
+        """Resume what a name stops, and all ``below`` it; False: nothing was paused."""
+        ...
+
+    async def probe_again(self, names: Sequence[str], *, now: int | None = None) -> None:
+        """Probes led to no call: others may probe at once."""
         ...
 
     async def lanes(self) -> list[LaneState]:
