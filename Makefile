@@ -1,7 +1,7 @@
 # Everything starts from a bare clone with python3 >= 3.11 and make: the first run builds .venv from the pinned,
 # hashed files in requirements/, and nothing else is downloaded.
 
-.PHONY: help demo test test-all check format docs lock setup clean
+.PHONY: help demo test test-all bench check format docs lock setup clean
 .DEFAULT_GOAL := help
 
 # Override to choose: make test PYTHON=python3.12
@@ -11,6 +11,9 @@ SKIP_FAST ?=
 # More arguments for pytest, for example: make test ARGS="-k backoff -x"
 ARGS ?=
 WORKERS ?= 4
+# make bench PARTS="deliver latency" RUNS=5: what to measure (all parts by default) and how many rounds of it.
+PARTS ?=
+RUNS ?= 5
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -29,6 +32,7 @@ help:
 	@echo "make demo      the whole thing against local flaky servers, in a minute"
 	@echo "make test      the tests (10 minutes at most)"
 	@echo "make test-all  also the slow ones, those that need Debian packages, and other Python versions (45 minutes)"
+	@echo "make bench     measure; PARTS=\"deliver latency\" and RUNS=5 choose, ARGS=--keep keeps it for the documentation"
 	@echo "make check     lint, format, types, layers, documentation"
 	@echo "make format    let the formatter rewrite the code"
 	@echo "make docs      write the generated pages and build the documentation into site/"
@@ -102,6 +106,9 @@ endif
 	  $(BIN)/uv --quiet pip install --no-deps --no-build-isolation --editable . || exit 1; \
 	  .venv-$$version/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "$(FAST)" $(SUBSET) || exit 1; \
 	done
+
+bench: setup
+	$(BIN)/python -m benchmarks.run $(PARTS) --runs $(RUNS) $(ARGS)
 
 check: setup
 	$(BIN)/ruff check

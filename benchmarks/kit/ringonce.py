@@ -1,0 +1,100 @@
+"""ringonce with a full queue, and its worker emptying it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.kit import push
+from benchmarks.kit.context import environment, ringonce
+from benchmarks.kit.drain import Program, drain
+from ringonce import Ringonce
+from tests.servers.postgres import fresh_database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from benchmarks.kit.context import Context
+
+BATCH = 1_000
+
+
+def on_postgres(context: Context, count: int, **channel: Any) -> dict[str, float]:
+    """Empty a queue of ``count`` on a fresh PostgreSQL database; ``channel``: more keys of the channel."""
+    server = context.postgres
+    with fresh_database(server.database) as database:
+        return emptied(context, database.url("asyncpg"), count, channel, {"postgres": server.pid})
+
+
+def emptied(
+    context: Context,
+    url: str,
+    count: int,
+    channel: dict[str, Any],
+    servers: dict[str, int],
+    processes: int = 1,
+) -> dict[str, float]:
+    """Fill a queue, let workers empty it, and see that the database says the same as the stub."""
+    config = push.config(context.stub, url, channel=channel)
+    asyncio.run(fill(config, count))
+    file = written(context.folder, config)
+    command = ["worker", "--drain", "--config", str(file)]
+    if processes > 1:
+        command += ["--processes", str(processes)]
+    program = Program(
+        ringonce(*command),
+        environment(),
+        context.folder,
+        context.folder / "worker.log",
+        tokens=processes,
+        ends=True,
+    )
+    measured = drain(program, context.stub, count, servers)
+    told = reported(context.folder, file)
+    if told["sent"] != count:
+        raise RuntimeError(f"the database says {told['sent']} of {count} were sent: {told}")
+    return measured
+
+
+async def fill(config: dict[str, Any], count: int) -> None:
+    """Make the tables and accept ``count`` notifications."""
+    engine = Ringonce(config)
+    await engine.migrate()
+    async with engine:
+        for begin in range(0, count, BATCH):
+            await engine.notify_many([push.event(n) for n in range(begin, min(count, begin + BATCH))])
+
+
+def written(folder: Path, config: dict[str, Any]) -> Path:
+    """The configuration as a file."""
+    file = folder / "ringonce.toml"
+    file.write_text("\n".join(toml(config)) + "\n")
+    return file
+
+
+def toml(table: dict[str, Any], path: str = "") -> Iterator[str]:
+    """A nested structure as TOML: plain keys first, tables below. JSON's texts, numbers and lists are TOML's, too."""
+    for key, value in table.items():
+        if not isinstance(value, dict):
+            yield f"{key} = {json.dumps(value)}"
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield f"[{path}{key}]"
+            yield from toml(value, f"{path}{key}.")
+
+
+def reported(folder: Path, file: Path) -> dict[str, int]:
+    """The once report."""
+    done = subprocess.run(
+        ringonce("report", "--json", "--config", str(file)),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told: dict[str, int] = json.loads(done.stdout)
+    return told

