@@ -17,6 +17,8 @@ RUNS ?= 5
 
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH_VENV := .venv-bench
+NODE := benchmarks/peers/node
 UV := UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv --quiet --no-progress
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
@@ -72,6 +74,19 @@ $(VENV)/.package: pyproject.toml $(VENV)/.run
 
 setup: $(VENV)/.dev $(VENV)/.package
 
+# What the benchmarks compare with: Python programs in an environment of their own, those for Node beside it.
+$(BENCH_VENV)/.ready: requirements/bench.txt $(VENV)/.uv
+	@echo "Setting up $(BENCH_VENV)"
+	@$(BIN)/python -m venv --clear --without-pip $(BENCH_VENV)
+	@UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV=$(CURDIR)/$(BENCH_VENV) $(BIN)/uv --quiet --no-progress pip install --require-hashes \
+	  -r requirements/bench.txt
+	@touch $@
+
+$(NODE)/node_modules/.ready: $(NODE)/package.json $(NODE)/package-lock.json
+	@if command -v npm >/dev/null; then cd $(NODE) && npm ci --silent --no-audit --no-fund; \
+	else echo "npm is not on PATH: the peers for Node are left out" >&2; mkdir -p $(@D); fi
+	@touch $@
+
 # ----------------------------------------------------------------------------------------------------------------- runs
 
 demo: $(VENV)/.package
@@ -107,7 +122,7 @@ endif
 	  .venv-$$version/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "$(FAST)" $(SUBSET) || exit 1; \
 	done
 
-bench: setup
+bench: setup $(BENCH_VENV)/.ready $(NODE)/node_modules/.ready
 	$(BIN)/python -m benchmarks.run $(PARTS) --runs $(RUNS) $(ARGS)
 
 check: setup
@@ -130,9 +145,10 @@ docs: setup
 lock: $(VENV)/.uv
 	cd requirements && PATH="$(CURDIR)/$(BIN):$$PATH" && export UV_PYTHON_DOWNLOADS=never UV_CUSTOM_COMPILE_COMMAND="make lock" && \
 	compile="uv --quiet pip compile --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate" && \
-	$$compile $(ARGS) uv.in -o uv.txt && $$compile $(ARGS) run.in -o run.txt && $$compile $(ARGS) -c run.txt dev.in -o dev.txt
+	$$compile $(ARGS) uv.in -o uv.txt && $$compile $(ARGS) run.in -o run.txt && $$compile $(ARGS) -c run.txt dev.in -o dev.txt && \
+	$$compile $(ARGS) -c dev.txt bench.in -o bench.txt
 
 clean:
-	rm -rf $(VENV) $(addprefix .venv-,$(OTHERS)) build dist site .coverage .coverage.* .pytest_cache .mypy_cache \
+	rm -rf $(VENV) $(BENCH_VENV) $(NODE)/node_modules $(addprefix .venv-,$(OTHERS)) build dist site .coverage .coverage.* .pytest_cache .mypy_cache \
 	  .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

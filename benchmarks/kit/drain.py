@@ -37,7 +37,6 @@ class Program:
         environment: its whole environment.
         folder: where it runs.
         log: where its output goes.
-        tokens: how many calls for access tokens it makes besides, one for each of its processes.
         ends: it ends by itself when the queue is empty; otherwise it is told to.
     """
 
@@ -45,7 +44,6 @@ class Program:
     environment: Mapping[str, str]
     folder: Path
     log: Path
-    tokens: int = 0
     ends: bool = False
 
 
@@ -70,7 +68,6 @@ def drain(
         StalledError: it ended or stopped calling too early.
     """
     before = stub.calls()
-    wanted = count + program.tokens
     with program.log.open("wb") as log:
         process = subprocess.Popen(
             program.command,
@@ -81,9 +78,9 @@ def drain(
             stderr=subprocess.STDOUT,
         )
     try:
-        first, begun, used = _until(program, process, stub, before, program.tokens + 1, patience), 0.0, {}
+        first = _until(program, process, stub, before, 1, patience)
         begun, used = time.monotonic(), _used(process.pid, servers)
-        last = _until(program, process, stub, before, wanted, patience)
+        last = _until(program, process, stub, before, count, patience)
         ended, now = time.monotonic(), _used(process.pid, servers)
         if program.ends:
             process.wait(patience)
@@ -91,7 +88,7 @@ def drain(
             time.sleep(QUIET)  # what is sent twice comes now
     finally:
         end(process, signal.SIGTERM)
-    received = stub.calls() - before - program.tokens
+    received = stub.calls() - before
     measured = {
         "rate": (last - first) / (ended - begun) if last > first else 0.0,
         "seconds": ended - begun,

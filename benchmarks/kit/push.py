@@ -64,22 +64,28 @@ def event(number: int) -> dict[str, Any]:
 
 def token(number: int) -> str:
     """A registration token of the usual length."""
-    return f"dHIoDxE7Hdg:APA91bH1Zj0kNa{number:0>110}"
+    return f"dHIoDxE7Hdg:APA91bH1Zj0kNa{number:0>116}"
 
 
-def message(number: int) -> dict[str, Any]:
-    """The body that ringonce's provider makes of it, for programs without ringonce: as many bytes for everyone."""
-    reference = f"00000000-0000-7000-8000-{number:012d}"
-    return {
-        "message": {
-            "token": token(number),
-            "notification": {"title": CONTENT["title"], "body": CONTENT["text"]},
-            "data": CONTENT["data"],
-            "android": {"notification": {"tag": reference}},
-            "apns": {"headers": {"apns-collapse-id": reference}},
-            "webpush": {"notification": {"tag": reference}},
-        }
-    }
+def template() -> str:
+    """The body that ringonce's provider makes, for programs without ringonce, so that all send as many bytes.
+
+    ``@NUMBER@`` stands for twelve digits, once in the token and once in each reference.
+    """
+    reference = "00000000-0000-7000-8000-@NUMBER@"
+    return json.dumps(
+        {
+            "message": {
+                "token": f"dHIoDxE7Hdg:APA91bH1Zj0kNa{'0' * 104}@NUMBER@",
+                "notification": {"title": CONTENT["title"], "body": CONTENT["text"]},
+                "data": CONTENT["data"],
+                "android": {"notification": {"tag": reference}},
+                "apns": {"headers": {"apns-collapse-id": reference}},
+                "webpush": {"notification": {"tag": reference}},
+            }
+        },
+        separators=(",", ":"),
+    )
 
 
 HEADERS = {

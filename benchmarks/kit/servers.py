@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import http.server
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,14 +56,13 @@ http {{
   server {{
     listen 127.0.0.1:{port} backlog=4096;
     location /v1/ {{ return 200 '{answer}'; }}
-    location = /token {{ return 200 '{token}'; }}
     location = /status {{ stub_status; }}
 {more}
   }}
 }}
 """
 ACCEPTED = '{"name": "projects/p/messages/1"}'
-GRANTED = '{"access_token": "ya29.bench", "expires_in": 3600, "token_type": "Bearer"}'
+GRANTED = b'{"access_token": "ya29.bench", "expires_in": 3600, "token_type": "Bearer"}'
 
 
 class ServerError(RuntimeError):
@@ -85,11 +86,13 @@ class Stub:
     Attributes:
         port: where it listens on 127.0.0.1.
         pid: nginx's master process.
+        token_uri: the ``token_uri`` of the service account: a server of its own, so that its calls do not count.
         looks: how often we have asked for its counter: these calls count, too.
     """
 
     port: int
     pid: int
+    token_uri: str
     looks: int = 0
     _connection: http.client.HTTPConnection | None = None
 
@@ -99,17 +102,12 @@ class Stub:
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def token_uri(self) -> str:
-        """The ``token_uri`` of the service account."""
-        return f"{self.base_url}/token"
-
-    @property
     def send_url(self) -> str:
         """Where a program without ringonce posts its message."""
         return f"{self.base_url}/v1/projects/bench/messages:send"
 
     def calls(self) -> int:
-        """How many calls came since nginx started, ours not counted (but those for tokens)."""
+        """How many calls came since nginx started, ours not counted."""
         if self._connection is None:
             self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         self._connection.request("GET", "/status")
@@ -142,15 +140,42 @@ def stub(more: str = "") -> Iterator[Stub]:
         file = folder / "nginx.conf"
 
         def command(port: int) -> list[str]:
-            file.write_text(NGINX.format(folder=folder, port=port, answer=ACCEPTED, token=GRANTED, more=more))
+            file.write_text(NGINX.format(folder=folder, port=port, answer=ACCEPTED, more=more))
             return [binary, "-p", str(folder), "-c", str(file), "-e", "stderr"]
 
-        with started(command, folder / "nginx.log") as (process, port):
-            lent = Stub(port, process.pid)
+        with grants() as token_uri, started(command, folder / "nginx.log") as (process, port):
+            lent = Stub(port, process.pid, token_uri)
             try:
                 yield lent
             finally:
                 lent.close()
+
+
+class _Grants(http.server.BaseHTTPRequestHandler):
+    """Grants an access token to whoever asks; a worker asks once an hour."""
+
+    def do_POST(self) -> None:
+        """Answer as RFC 6749 section 5.1 has it."""
+        self.rfile.read(int(self.headers.get("content-length") or 0))
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(GRANTED)))
+        self.end_headers()
+        self.wfile.write(GRANTED)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def grants() -> Iterator[str]:
+    """Lend a token endpoint: its URL."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Grants) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/token"
+        finally:
+            server.shutdown()
 
 
 def valkey_binary() -> str | None:
