@@ -49,7 +49,6 @@ def emptied(
         environment(),
         context.folder,
         context.folder / "worker.log",
-        tokens=processes,
         ends=True,
     )
     measured = drain(program, context.stub, count, servers)
