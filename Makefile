@@ -146,7 +146,7 @@ lock: $(VENV)/.uv
 	cd requirements && PATH="$(CURDIR)/$(BIN):$$PATH" && export UV_PYTHON_DOWNLOADS=never UV_CUSTOM_COMPILE_COMMAND="make lock" && \
 	compile="uv --quiet pip compile --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate" && \
 	$$compile $(ARGS) uv.in -o uv.txt && $$compile $(ARGS) run.in -o run.txt && $$compile $(ARGS) -c run.txt dev.in -o dev.txt && \
-	$$compile $(ARGS) -c dev.txt bench.in -o bench.txt
+	$$compile $(ARGS) bench.in -o bench.txt
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) $(NODE)/node_modules $(addprefix .venv-,$(OTHERS)) build dist site .coverage .coverage.* .pytest_cache .mypy_cache \
