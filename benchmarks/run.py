@@ -9,8 +9,8 @@ A part is a module of ``benchmarks/parts`` with a one-line docstring and a funct
     notes: sentences below the tables.
 
 Whatever else it returns is kept as JSON. Each part is written to ``benchmarks/results``, which git ignores. ``--keep``
-also puts the JSON into ``benchmarks/results/kept`` and the plots beside docs/reference/benchmarks.md, which ``make docs``
-writes from both.
+also puts the JSON into ``benchmarks/results/kept`` and the plots beside docs/reference/benchmarks.md: ``make docs``
+writes that page from both.
 """
 
 from __future__ import annotations
