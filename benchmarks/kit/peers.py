@@ -94,7 +94,7 @@ PEERS: dict[str, Peer] = {
         "graphile-worker",
         "graphile.mjs",
         20_000,
-        settings="100 jobs at once, local queue of 500, batched completion, undici",
+        settings="100 jobs at once, local queue of 500, completion in batches (250 ms), undici",
     ),
     "pg-boss": Peer(
         "pg-boss",
@@ -105,14 +105,18 @@ PEERS: dict[str, Peer] = {
     ),
     "bullmq": Peer("BullMQ", "bullmq", "bullmq.mjs", 20_000, valkey=True, settings="concurrency 100, undici"),
     "pgqueuer": Peer(
-        "PgQueuer", "pgqueuer", "pgqueuer_peer.py", 6_000, settings="batches of 100, asyncpg, uvloop, aiohttp"
+        "PgQueuer",
+        "pgqueuer",
+        "pgqueuer_peer.py",
+        6_000,
+        settings="100 jobs at once, batches of 50, asyncpg, uvloop, aiohttp",
     ),
     "procrastinate": Peer(
         "Procrastinate",
         "procrastinate",
         "procrastinate_peer.py",
         800,
-        settings="concurrency 100, jobs deleted, aiohttp",
+        settings="concurrency 100, jobs deleted, uvloop, aiohttp",
     ),
     "saq": Peer(
         "SAQ", "saq", "saq_peer.py", 4_000, valkey=True, settings="concurrency 100, hiredis, uvloop, aiohttp"

@@ -19,11 +19,29 @@ export function message(number) {
   return JSON.parse(template.replaceAll("@NUMBER@", String(number).padStart(12, "0")));
 }
 
-/** One POST, its answer read and looked at. */
-export async function post(payload) {
-  const answer = await pool.request({ method: "POST", path: url.pathname, headers, body: JSON.stringify(payload) });
-  const told = await answer.body.json();
-  if (answer.statusCode !== 200 || !told.name) throw new Error(`answered ${answer.statusCode}`);
+/** One POST, its answer read and looked at; `dispatch` is undici's fastest way (its README, "Benchmarks"). */
+export function post(payload) {
+  return new Promise((resolve, reject) => {
+    const call = { method: "POST", path: url.pathname, headers, body: JSON.stringify(payload) };
+    let status = 0;
+    let text = "";
+    pool.dispatch(call, {
+      onRequestStart() {},
+      onResponseStart(_, code) {
+        status = code;
+      },
+      onResponseData(_, chunk) {
+        text += chunk;
+      },
+      onResponseEnd() {
+        if (status === 200 && JSON.parse(text).name) resolve();
+        else reject(new Error(`answered ${status}`));
+      },
+      onResponseError(_, error) {
+        reject(error);
+      },
+    });
+  });
 }
 
 /** Numbers 0 … count - 1 in pieces, as makers of jobs in bulk want them. */

@@ -1,8 +1,8 @@
 """PgQueuer.
 
-Settings: pgqueuer.readthedocs.io/en/latest/guides/performance-tuning (a larger batch for short jobs, no limit on tasks,
-asyncpg with a single connection for the manager, ``durable``, ``pgq autovac``), and its own benchmark, which runs on
-uvloop (github.com/janbjorge/pgqueuer tools/benchmark.py).
+Settings: pgqueuer.readthedocs.io/en/latest/guides/performance-tuning (a larger batch for short jobs, at most half of
+``max_concurrent_tasks``; asyncpg with a single connection for the manager, ``durable``, ``pgq autovac``), and its own
+benchmark, which runs on uvloop (github.com/janbjorge/pgqueuer tools/benchmark.py).
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ async def work() -> None:
             await post(client, json.loads(job.payload or b""))
 
         on_sigterm(queue.shutdown.set)
-        await queue.run(batch_size=SLOTS, dequeue_timeout=timedelta(seconds=1))
+        await queue.run(
+            batch_size=SLOTS // 2, max_concurrent_tasks=SLOTS, dequeue_timeout=timedelta(seconds=1)
+        )
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ howto/production/delete_finished_jobs (``delete_jobs``), howto/basics/batch_defe
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Any
 
 import procrastinate
+import uvloop
 from common import DATABASE, SLOTS, message, pieces, post, session
 
 app = procrastinate.App(
@@ -48,4 +48,4 @@ async def work() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(enqueue(int(sys.argv[2])) if sys.argv[1] == "enqueue" else work())
+    uvloop.run(enqueue(int(sys.argv[2])) if sys.argv[1] == "enqueue" else work())
