@@ -14,6 +14,7 @@ WORKERS ?= 4
 # make bench PARTS="deliver latency" RUNS=5: what to measure (all parts by default) and how many rounds of it.
 PARTS ?=
 RUNS ?= 5
+COMPARES := $(if $(PARTS),$(filter deliver,$(PARTS)),deliver)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -122,7 +123,7 @@ endif
 	  .venv-$$version/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "$(FAST)" $(SUBSET) || exit 1; \
 	done
 
-bench: setup $(BENCH_VENV)/.ready $(NODE)/node_modules/.ready
+bench: setup $(if $(COMPARES),$(BENCH_VENV)/.ready $(NODE)/node_modules/.ready)
 	$(BIN)/python -m benchmarks.run $(PARTS) --runs $(RUNS) $(ARGS)
 
 check: setup

@@ -203,7 +203,7 @@ def valkey() -> Iterator[tuple[int, int]]:
     """
     binary = valkey_binary()
     if binary is None:
-        raise ServerError("there is no valkey-server: run `make bench-setup`, or put one on PATH")
+        raise ServerError("there is no valkey-server: put one on PATH, or run `make bench`, which brings one")
     with temporary("ringonce-valkey-") as folder:
 
         def command(port: int) -> list[str]:
