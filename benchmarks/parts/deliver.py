@@ -65,7 +65,11 @@ def run(context: Context) -> dict[str, Any]:
         "title": "Deliveries by one worker",
         "rounds": rounds,
         "left_out": left_out,
-        "tables": [rates(rounds, known), ratios(rounds, titles), settings(known, titles)],
+        "tables": [
+            one
+            for one in (rates(rounds, known), ratios(rounds, titles), settings(known, titles))
+            if one["rows"]
+        ],
         "plots": [plot(rounds, titles)],
         "notes": [f"Left out: {known[name].title} ({reason})." for name, reason in left_out.items()],
     }
