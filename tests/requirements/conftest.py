@@ -50,6 +50,12 @@ class System:
         """Everything that the API would tell about it."""
         return life_view(await self.ring.get(id_))
 
+    async def wait(self, id_: UUID) -> float:
+        """Seconds from the moment its failure was settled (which is when the wait begins) to its next attempt."""
+        facts = notifications.c
+        query = sa.select(facts.next_attempt_at - facts.changed_at).where(facts.id == id_)
+        return int(await self.sql(lambda c: c.execute(query).scalar_one())) / 1_000_000
+
     async def dispatched(self, id_: UUID | None = None) -> list[Facts]:
         """The data of the published ``notification.dispatched``, in order."""
         rows = await self.ring.outbox(kind="notification.dispatched", limit=1000)
