@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 
-WAIT = 10.0
+WAIT = 30.0
 
 
 class Peer:

@@ -65,7 +65,7 @@ async def test_scripted_answers_come_after_their_delay() -> None:
         ],
         deliver,
     )
-    await asyncio.wait_for(done.wait(), 10)
+    await asyncio.wait_for(done.wait(), 30)
     assert calls == [[2, 3], [1]]
     await network.close(1)
 
