@@ -56,7 +56,7 @@ async def work(first: Outcome, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(ringonce.engine, "settings", settings)
         bodies = [{"to": {"box": f"p{i}"}, "content": {"text": "x"}} for i in range(PEOPLE)]
         ids = [one.notifications[0].id for one in await ringonce.notify_many(bodies)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await ringonce.run_worker(drain=True)
         return [(await ringonce.get(id_)).row.state.status.value for id_ in ids]
 
