@@ -166,8 +166,9 @@ assert os.waitpid(child, 0)[1] == 0
     assert counts == ["1", "1"]
 
 
-def test_interrupt_ends_a_worker_well(config: dict[str, Any]) -> None:
-    """Ctrl-C in ``run_worker`` lets the worker stop, then arrives."""
+@pytest.mark.parametrize("stopped", [False, True])
+def test_interrupt_ends_a_worker_well(config: dict[str, Any], stopped: bool) -> None:
+    """Ctrl-C in ``run_worker`` lets the worker stop, then arrives, whichever thread the system gives it to."""
     code = f"""
 import signal
 # A run of the tests in the background begins with Ctrl-C ignored, and its children inherit that.
@@ -190,6 +191,10 @@ except KeyboardInterrupt:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "asked\n"
+        if stopped:  # so that it may come to any thread afterwards
+            os.kill(process.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, signal.SIGCONT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "interrupted\n", "")

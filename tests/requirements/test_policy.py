@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from functools import partial
 from itertools import pairwise
 from uuid import UUID
@@ -121,21 +120,20 @@ async def test_B03_a_spent_budget_is_told_with_both_codes(start: Start) -> None:
 async def test_B06_a_accepting_never_waits_for_the_provider(start: Start) -> None:
     """With a provider that hangs, and a worker stuck in it, library and HTTP accept at once; no call is theirs."""
     with WebhookReceiver([SECRET], plan=plan(["hang"])) as server:
-        system = await start(hook=webhook(timeout="60s", concurrency=1))
+        system = await start(hook=webhook(timeout="10m", concurrency=1))
         system.config["worker"]["grace"] = "10ms"
         await system.reconfigure()
         api = Caller(create_app(system.ring, max_payload=65_536))
         async with system.working(system.ring):
             await system.accept("hook", f"{server.url}/stuck")
             assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) > 0)
-            began = time.monotonic()
+            # Whatever waited for the provider would wait until the test's own time is over.
             for n in range(5):
                 id_ = await system.accept("hook", f"{server.url}/{n}")
                 body = {"to": {"hook": f"{server.url}/api{n}"}, "content": {"text": "hello"}}
                 answer = await api.post("/v1/notifications", body)
                 assert answer.status == 202
                 assert (await system.view(id_))["status"] == "pending"
-            assert time.monotonic() - began < 30
             assert len(server.ledger.entries) == 1
 
 
