@@ -171,7 +171,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
         yield shop
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_an_order_is_confirmed_once_or_never_happened(shop: Shop) -> None:
     """A placed order is confirmed by one mail; a refused one, and one that can not be confirmed, by none."""
     status, placed = shop.call("POST", "/orders", {"email": "ada@example.com", "item": "tea", "quantity": 2})
