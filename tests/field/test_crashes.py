@@ -207,7 +207,7 @@ async def test_dup_02_a_result_that_can_not_be_stored_is_not_sent_again(url: Url
 
     Source: rpush/rpush#52. Here: the write alone is tried again until it succeeds: one call each, no doubt.
     """
-    async with _base(url, "memory", lease="20s") as (config, plain):
+    async with _base(url, "memory", lease="60s") as (config, plain):
         await plain.notify_many(bodies(4))
         refused = 0
 
@@ -500,7 +500,7 @@ async def test_conc_02_a_blocked_worker_finishes_late(start: Start) -> None:
 
     ring.store.settle = late  # type: ignore[method-assign, assignment]
     async with system.working(ring):
-        await asyncio.wait_for(going.wait(), 30)
+        await asyncio.wait_for(going.wait(), 90)
         await system.ended(id_)
 
         async def decided() -> bool:

@@ -102,7 +102,7 @@ async def test_outb_01_a_row_that_commits_late_is_not_skipped(start: Start) -> N
     seen: list[str] = []
     after = 0
     async with Ringonce(system.config) as other, system.working(system.ring, other):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while len(seen) < 60:
                 rows = await system.ring.outbox(kind="notification.dispatched", after=after, limit=7)
                 seen.extend(row.event_id for _, row in rows)
@@ -192,7 +192,7 @@ async def test_scal_02_no_payload_in_a_wake_up(start: Start) -> None:
 
 
 async def _sent(ring: Ringonce, count: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while len(await ring.search(status=("sent",), limit=100)) < count:  # noqa: ASYNC110 - a fact of the database
             await asyncio.sleep(0.01)
 

@@ -26,7 +26,7 @@ from tests.servers.postgres import Database, create_database, drop_database, fre
 SECRET = "whsec_" + base64.b64encode(b"requirements-secret-0123").decode()
 SOON = 200_000
 """Microseconds: what is due within them is not left lying by ``work``."""
-DEADLINE = 30.0
+DEADLINE = 90.0
 Facts = dict[str, Any]
 
 
@@ -284,7 +284,7 @@ async def start(store_url: str, tmp_path: Path) -> AsyncIterator[Start]:
             config: dict[str, Any] = {
                 "store": {"url": store_url},
                 "retry": {"cycle": "10ms"},
-                "worker": {"grace": "2s"},
+                "worker": {"grace": "10s"},
                 "security": {"allow_private_networks": ["127.0.0.0/8"]},
                 "channels": {name: dict(keys) for name, keys in channels.items()},
             }

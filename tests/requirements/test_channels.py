@@ -131,7 +131,8 @@ async def test_A12_c_the_configuration_of_a_channel_is_shown(start: Start) -> No
 async def test_A13_a_codes_of_http_answers(start: Start, fault: str, code: str, provider_code: str) -> None:
     """5xx, timeouts, broken connections, 429 and a dead endpoint have the NTF_ codes and keep the provider's own."""
     with WebhookReceiver([SECRET], plan=plan([fault])) as server:
-        system = await start(hook=webhook(backoff=HOURS, timeout="300ms"))
+        # Long enough for a request to arrive on a machine that stalls for seconds.
+        system = await start(hook=webhook(backoff=HOURS, timeout="6s" if "hang" in fault else "60s"))
         id_ = await system.accept("hook", f"{server.url}/ada")
         await system.work()
         view = await system.view(id_)

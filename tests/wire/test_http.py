@@ -7,7 +7,8 @@ import pytest
 
 from ringonce.model.exchange import Fault, HttpAnswer, HttpRequest, NoAnswer
 from ringonce.wire.http import HttpWire, _Pump
-from tests.servers.sockets import Peer, black_hole, closed_port, serving
+from tests.servers.ports import closed_port
+from tests.servers.sockets import Peer, black_hole, serving
 from tests.wire.conftest import ask, ask_briefly
 
 

@@ -16,7 +16,7 @@ from ringonce.model.exchange import (
     ScriptedRequest,
 )
 from ringonce.wire import Network, NetworkOptions
-from tests.servers.sockets import closed_port
+from tests.servers.ports import closed_port
 from tests.wire.conftest import ask
 
 

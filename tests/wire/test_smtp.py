@@ -13,7 +13,8 @@ import trustme
 
 from ringonce.model.exchange import Fault, MailAnswer, MailRequest, MailServer, NoAnswer
 from ringonce.wire.smtp import MailWire
-from tests.servers.sockets import Peer, RawServer, black_hole, closed_port, serving
+from tests.servers.ports import closed_port
+from tests.servers.sockets import Peer, RawServer, black_hole, serving
 from tests.wire.conftest import ask, ask_briefly
 
 MESSAGE = b"Subject: hello\r\n\r\nText\r\n.dot\r\n"
