@@ -43,6 +43,13 @@ async def ask_briefly(wire: Wire, request: Callable[[float], Request], arrived: 
     return answer
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection stays usable however long the machine stands still between two calls."""
+    monkeypatch.setattr("ringonce.wire.easy.MAX_IDLE", 600)
+    monkeypatch.setattr("ringonce.wire.smtp.MAX_IDLE", 600.0)
+
+
 @pytest.fixture
 async def http() -> AsyncIterator[HttpWire]:
     """The HTTP wire with its defaults."""

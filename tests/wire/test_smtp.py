@@ -267,8 +267,8 @@ async def test_the_final_reply_has_a_timeout_of_its_own(mail: MailWire) -> None:
         peer.send(b"250 ok\r\n")
 
     with serving(lambda peer: talk(peer, {"END": slow})) as server:
-        server.go = threading.Event()  # type: ignore[attr-defined]
         for timeout in (0.3, 20.0):
+            server.go = threading.Event()  # type: ignore[attr-defined]
             asking = asyncio.ensure_future(ask(mail, letter(server, timeout=timeout)))
             asyncio.get_running_loop().call_later(timeout + 0.2, server.go.set)  # type: ignore[attr-defined]
             [answer] = await asking
