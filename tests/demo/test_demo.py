@@ -18,6 +18,9 @@ import pytest
 
 from ringonce.cli.root import run
 
+# Each is a minute's work for an idle machine at most, and many for a busy one.
+pytestmark = pytest.mark.timeout(600)
+
 TOTALS = {"accepted", "sent", "assumed", "in_doubt", "pending", "failed", "duplicates_refused", "repeats"}
 FEW = 60
 
@@ -76,7 +79,7 @@ def test_a_small_one_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
     """Few notifications: every promise is kept, the JSON holds report and verdict, the folder stays explorable."""
     kept = tmp_path / "kept"
     process = start("--json", "--seed", "5", "--keep", str(kept), folder=tmp_path)
-    out, err = process.communicate(timeout=280)
+    out, err = process.communicate(timeout=500)
     assert process.returncode == 0, out + err
     told: dict[str, Any] = json.loads(out)
     assert set(told) >= TOTALS
