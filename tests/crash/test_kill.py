@@ -64,7 +64,7 @@ def test_several_workers_killed(tmp_path: Path, url: Url) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 @pytest.mark.parametrize("seed", [11, 12])
 def test_killed_many_times(tmp_path: Path, url: Url, store: str, seed: int) -> None:
@@ -75,7 +75,7 @@ def test_killed_many_times(tmp_path: Path, url: Url, store: str, seed: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_several_workers_killed_many_times(tmp_path: Path, url: Url) -> None:
     """The same with three workers, again and again."""
     with site(tmp_path, url("postgresql"), "delay:seconds=0.02", lease="30s") as place:
