@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from ringonce.store import SqlStore, StoreOptions, migrate, open_store
 from ringonce.store.schema import metadata
+from ringonce.store.upkeep import Stuck
 from tests.servers.pgbouncer import pgbouncer
 from tests.servers.postgres import Database, create_database, drop_database, fresh_database
 from tests.store.kit import KINDS, World, decode
@@ -114,6 +115,8 @@ async def world(fresh: tuple[SqlStore, bool]) -> AsyncIterator[World]:
     else:
         await store.backend.run(wipe)
         store._turn = store.backend._latest = 0
+        store._stuck = Stuck()
+        store.shorten(on=False)
     yield World(store)
     if ours:
         await store.close()

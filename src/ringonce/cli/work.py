@@ -131,7 +131,7 @@ def worker(
     """Run a worker until SIGTERM or Ctrl-C; or, with --drain, until nothing is left that it could move on.
 
     Args:
-        only: Duties, separated by commas: dispatch, retry, rescue, expand, sweep.
+        only: Duties, separated by commas: dispatch, retry, rescue, expand, sweep, prune.
         drain: End when only rows are left that wait for a person, a switch or a later time; they are printed.
         json: With --drain: print what is left as JSON.
         processes: How many processes, on PostgreSQL; one that dies is started again. Default: worker.processes, 1.

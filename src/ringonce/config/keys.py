@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringonce.config import kinds
+from ringonce.config import kinds, traffic
 from ringonce.config.model import (
     ApiConfig,
     ApiKey,
@@ -23,6 +23,7 @@ from ringonce.config.model import (
 )
 from ringonce.config.reader import Key
 from ringonce.model.policy import DAY, SECOND, BackoffKind, InDoubt, OnAuth
+from ringonce.model.retention import JOURNAL_LEAST, STATUSES, Retention
 
 MILLISECOND = 1_000
 LATER_OUTBOX = tuple(str(kind) for kind in OutboxKind if kind is not OutboxKind.TABLE)
@@ -90,6 +91,16 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "PostgreSQL only: no statement stays prepared, as a pooler in transaction mode needs it. `auto`: "
                 "where somebody stands between ringonce and the server.",
             ),
+            Key(
+                "timeout",
+                kinds.duration(least=SECOND, most=DAY),
+                "PostgreSQL only: how long one transaction may take before its connection is given up.",
+            ),
+            Key(
+                "oldest_snapshot",
+                kinds.duration_or_none(least=SECOND),
+                "PostgreSQL only: alert when a session or slot holds a snapshot for longer.",
+            ),
         ),
     ),
     "retry": (
@@ -125,6 +136,46 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "uvloop",
                 kinds.switch(Switch),
                 "The event loop of `worker` and `up`. `auto`: uvloop where it is installed (extra `fast`).",
+            ),
+        ),
+    ),
+    "retention": (
+        Retention,
+        (
+            *(
+                Key(
+                    status,
+                    kinds.duration_or_none(least=SECOND),
+                    f"Notifications whose life ended as {status}.",
+                )
+                for status in STATUSES
+            ),
+            Key(
+                "inbox_read",
+                kinds.duration_or_none(least=SECOND),
+                "In-app copies that were read; never shorter than their status demands.",
+            ),
+            Key("inbox_unread", kinds.duration_or_none(least=SECOND), "In-app copies that were not read."),
+            Key(
+                "attempts",
+                kinds.duration_or_none(least=SECOND),
+                "Attempts of notifications that are over; `none`: as long as the notification.",
+            ),
+            Key(
+                "journal",
+                kinds.duration_or_none(least=JOURNAL_LEAST),
+                "How long an event that is told again is recognised (90 days at least). Longer than your sources keep "
+                "theirs. Also refuses events whose `occurred_at` is older.",
+            ),
+            Key(
+                "outbox",
+                kinds.duration_or_none(least=SECOND),
+                "Events of ours, since they were published. What is not published stays.",
+            ),
+            Key(
+                "outbox_table",
+                kinds.duration_or_none(least=SECOND),
+                'The same with `outbox.kind = "table"`, which nobody publishes: since they were made.',
             ),
         ),
     ),
@@ -252,6 +303,27 @@ POLICY_KEYS = (
         "Faster, and so many more are in doubt after a crash.",
     ),
     Key("account", kinds.text(), "The name of the credential set, when two channels share one."),
+    Key(
+        "rate",
+        traffic.rate(),
+        'Calls over time, over all workers: `"50/s"`, `"3000/m"`. Without it: no limit.',
+    ),
+    Key(
+        "burst",
+        kinds.integer(least=1, most=1_000_000),
+        "With `rate`: calls at once after a pause. Default: a tenth of a second's worth, at least 1.",
+    ),
+    Key(
+        "circuit",
+        traffic.circuit(),
+        'When the provider counts as down, and for how long it is left alone; `"off"`: never.',
+    ),
+    Key(
+        "lanes",
+        traffic.shares(),
+        'Tenants with a lane of their own: `{ acme = 3 }` or `{ acme = { weight = 3, rate = "10/s" } }`; over '
+        "`[lanes]`.",
+    ),
 )
 
 BACKOFF_KEYS = (
@@ -282,10 +354,11 @@ FLOOR_KEYS = (
     Key("rate_limited", kinds.duration(), "The shortest delay after a rate limit."),
 )
 
+LANES = traffic.shares()
+"""``[lanes]``: the tenants that have a lane of their own on every channel."""
+
 TABLES_OF_A_CHANNEL = {"backoff": BACKOFF_KEYS, "budgets": BUDGET_KEYS, "floors": FLOOR_KEYS}
 
 LATER_CHANNEL_KEYS = {
-    "rate": "limit `concurrency` instead",
-    "circuit": "remove the key",
     "providers": "name one provider in `provider`",
 }

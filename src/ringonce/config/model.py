@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ringonce.model.policy import SECOND
+from ringonce.model.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +96,8 @@ class StoreConfig:
     pool_size: int = 5
     listen: Switch = Switch.AUTO
     pgbouncer: Switch = Switch.AUTO
+    timeout: int = 30 * SECOND
+    oldest_snapshot: int | None = 30 * SECOND
 
     @property
     def shown(self) -> str:
@@ -209,6 +212,7 @@ class Config:
     store: StoreConfig = field(default_factory=StoreConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
+    retention: Retention = field(default_factory=Retention)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     templates: TemplatesConfig = field(default_factory=TemplatesConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from ringonce.core.journal import body_hash, canonical, event_key
 from ringonce.engine.accepting import Accepting
 from ringonce.engine.arrival import read
-from ringonce.engine.contract import check_texts, decode, encode_event, load, make
+from ringonce.engine.contract import check_texts, decode, encode_event, load, make, refuse_old
 from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
 from ringonce.model.policy import SECOND
+from ringonce.model.retention import Retention
 from ringonce.model.transition import Cancel, Resolve, Retry, Verdict
 from ringonce.ports import Change, NewEvent
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``cycle``, ``pause_for`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes.
+    """``cycle``, ``pause_for`` in microseconds, ``grace``, ``oldest_snapshot`` in seconds, ``max_payload`` in bytes.
 
     ``outbox``: the kinds of our own events that are published; None: all.
     """
@@ -50,9 +51,9 @@ class Settings:
     cycle: int = SECOND
     grace: float = 30.0
     max_payload: int = 262_144
-    pause_after: int = 20
-    pause_for: int = 10 * SECOND
     outbox: frozenset[str] | None = None
+    keep: Retention = field(default_factory=Retention)
+    oldest_snapshot: float | None = 30.0
 
 
 @dataclass(slots=True)
@@ -117,7 +118,7 @@ class Engine:
             return self._examined(body, tenant)
         right, whole = known
         id_ = None if right.event_id else str(self.entropy.uuid7())
-        return _new_event(make(right, id_, tenant, self.channels, self.templates), whole)
+        return self._kept(make(right, id_, tenant, self.channels, self.templates), whole)
 
     def _examined(self, body: bytes | Mapping[str, object], tenant: str | None) -> NewEvent:
         """The long way, which names what is wrong."""
@@ -130,7 +131,11 @@ class Engine:
         if len(whole) > self.settings.max_payload:
             return self._examined(whole, tenant)
         event = decode(value, str(self.entropy.uuid7()), tenant, self.channels, self.templates)
-        return _new_event(event, whole)
+        return self._kept(event, whole)
+
+    def _kept(self, event: Event, whole: bytes) -> NewEvent:
+        refuse_old(event, self.settings.keep.journal, self.clock.now())
+        return NewEvent(event, event_key(event.tenant, event.event_id), body_hash(whole), encode_event(event))
 
     async def accept(
         self, bodies: Sequence[bytes | Mapping[str, object]], *, tenant: str | None = None
@@ -259,7 +264,3 @@ class Engine:
         """Tell the workers of this process."""
         for wake in self._listeners:
             wake(channels)
-
-
-def _new_event(event: Event, whole: bytes) -> NewEvent:
-    return NewEvent(event, event_key(event.tenant, event.event_id), body_hash(whole), encode_event(event))

@@ -47,7 +47,7 @@ class Planning:
         self._templates = templates
         self._telemetry = telemetry
         self._said: list[list[Settled]] = []
-        self._writes: dict[tuple[str, Enqueued, int], Write] = {}
+        self._writes: dict[tuple[str, str, Enqueued, int], Write] = {}
 
     def tell(self, telemetry: Telemetry, ids: Collection[UUID] | None = None) -> None:
         """Tell what was committed: of all chunks these ids, or the last chunk.
@@ -148,8 +148,8 @@ class Planning:
 
     def _new(self, event: Event, one: Planned, now: int) -> NewNotification:
         id_ = self._entropy.uuid7()
-        # What is only due is due in the same way for all: nothing of it names the notification.
-        same = one.channel, one.enqueued, now
+        # What is only due is due in the same way for all of a tenant: nothing of it names the notification.
+        same = event.tenant, one.channel, one.enqueued, now
         write = self._writes.get(same)
         if write is None:
             row = self._row(id_, event, one, now)

@@ -7,13 +7,16 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ringonce.engine.brake import DropBrake, LaneBrake
+from ringonce.engine.brake import DropBrake
 from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
+from ringonce.engine.horizon import Horizon
 from ringonce.engine.lifecycle import Loop, within
+from ringonce.engine.pruner import Pruner
 from ringonce.engine.settle import Settler
+from ringonce.engine.traffic import Traffic
 from ringonce.errors import StoreError
 
 if TYPE_CHECKING:
@@ -24,8 +27,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ringonce")
 
-DUTIES = ("dispatch", "retry", "rescue", "expand", "sweep")
+DUTIES = ("dispatch", "retry", "rescue", "expand", "sweep", "prune")
 DRAIN_LOOK = 0.1
+LANES_EVERY = 1.0
 GIVE_BACK_AGAIN = 0.05
 LAST_WORDS = 2.0
 
@@ -45,7 +49,6 @@ class Worker:
         self._engine = engine
         self._only = frozenset(only or DUTIES)
         self.owner = engine.entropy.token()
-        settings = engine.settings
         decide = engine.decide
         self._settler = Settler(
             engine.store, decide, clock=engine.clock, entropy=engine.entropy, telemetry=engine.telemetry
@@ -59,24 +62,30 @@ class Worker:
             guards=Guards(engine.guards, engine.telemetry, engine.clock),
             credentials=Credentials(engine.wire, engine.entropy, engine.telemetry, engine.clock.now),
             drops=DropBrake(engine.telemetry),
-            failing=LaneBrake(engine.telemetry, after=settings.pause_after, pause=settings.pause_for),
+            traffic=Traffic(),
             clock=engine.clock,
             entropy=engine.entropy,
         )
         self._lanes: dict[str, Lane] = {}
         self._lane_loops: dict[str, Loop] = {}
         self._duties = Duties(engine, self._shared, decide, self._lanes)
+        self._pruner = Pruner(engine, self.owner)
+        horizon = Horizon(engine, lambda: self._pruner.holding)
         self._loops = [
             self._loop(name, turn)
             for name, duty, turn in (
                 ("channels", "dispatch", self._follow_channels),
+                ("lanes", "dispatch", self._follow_lanes),
                 ("extend", "dispatch", self._duties.extend),
                 ("retry", "retry", self._duties.retry),
                 ("rescue", "rescue", self._duties.rescue),
                 ("expand", "expand", self._duties.expand),
                 ("sweep", "sweep", self._duties.sweep),
+                ("prune", "prune", self._pruner.turn),
+                ("horizon", "prune", horizon.look),
+                ("horizon", "dispatch", horizon.look),
             )
-            if duty in self._only
+            if duty in self._only and not (name == "horizon" and duty == "dispatch" and "prune" in self._only)
         ]
 
     async def run(self, stop: asyncio.Event, *, drain: bool = False) -> Drained | None:
@@ -125,6 +134,11 @@ class Worker:
                     loop.start()
         return 1.0
 
+    async def _follow_lanes(self) -> float:
+        """Lanes in which something lies although the configuration does not name them (any more) are served too."""
+        self._shared.traffic.found(await self._engine.store.waiting_lanes())
+        return LANES_EVERY
+
     async def _drain(self, stop: asyncio.Event) -> Drained | None:
         while not stop.is_set():
             if not self._busy() and (left := await self._left()) is not None and not self._busy():
@@ -172,8 +186,9 @@ class Worker:
             await loop.stop()
         try:
             await self._duties.give_up_retry()
+            await self._pruner.give_up()
         except StoreError as error:
-            log.warning("the retry lease is left to expire: %s", error)
+            log.warning("leases of duties are left to expire: %s", error)
 
     async def _give_back(self, lane: Lane) -> None:
         """Tried again while the database is away: a mark that stays behind would be a doubt."""

@@ -413,7 +413,6 @@ def _said(content: Content) -> dict[str, object]:
     shown = {key: text for key, text in (("title", content.title), ("body", content.text)) if text}
     if shown:
         said["notification"] = shown
-    texts: list[str] = [*shown.values(), *content.data]
     for key, value in content.data.items():
         if not isinstance(value, str):
             raise InputError(
@@ -425,12 +424,9 @@ def _said(content: Content) -> dict[str, object]:
                 field=f"content.data.{key}",
                 mend="use another name",
             )
-        texts.append(value)
     if content.data:
         said["data"] = dict(content.data)
-    # No character takes more than the six bytes of an escape: most contents need not be written out to be measured.
-    bound = 6 * (sum(map(len, texts)) + len(texts) + 16)
-    if bound > _LARGEST and (size := len(_compact(said))) > _LARGEST:
+    if (size := len(_compact(said))) > _LARGEST:
         raise PayloadTooLarge(
             f"{size} bytes of title, text and data, and a push carries {_LARGEST}",
             field="content",

@@ -111,7 +111,15 @@ class Entries:
                     due, state = made.due, new.write.state
                     desks.append(
                         (
-                            *(new.id, new.channel, priority, due.at, due.purpose, due.armed, state.version),
+                            *(
+                                new.id,
+                                due.lane or new.channel,
+                                priority,
+                                due.at,
+                                due.purpose,
+                                due.armed,
+                                state.version,
+                            ),
                             *(state.expires_at, max(time, due.at or time), chunk.subject_key),
                             chunk.collapse_key(new.recipient, new.channel),
                         )

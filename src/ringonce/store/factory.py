@@ -33,6 +33,7 @@ class StoreOptions:
 
     ``journal``: ``auto``, ``wal``, ``delete``. ``synchronous``: ``full``, ``normal``. ``sqlite_module``:
     ``auto`` (pysqlite3 where installed: for processes that are ringonce's own), ``stdlib``, ``pysqlite3``.
+    ``timeout``: seconds that a transaction of PostgreSQL may take with its connection.
     ``create``: an SQLite file is created and migrated when it is opened. ``outbox_kinds``: events of ours that
     somebody subscribed to; others are not written. ``pgbouncer``, ``listen``: ``auto``, ``true``, ``false``.
     """
@@ -44,6 +45,7 @@ class StoreOptions:
     pool_size: int = 5
     pgbouncer: str = "auto"
     listen: str = "auto"
+    timeout: float | None = 30.0
     outbox_kinds: frozenset[str] = frozenset()
 
 
@@ -89,6 +91,7 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
             parsed.set(drivername=f"postgresql+{driver}" if driver else "postgresql"),
             pool_size=options.pool_size,
             pooled={"true": True, "false": False}.get(options.pgbouncer),
+            timeout=options.timeout,
         )
     raise ConfigError(
         f"databases of kind {kind!r} are not supported",
