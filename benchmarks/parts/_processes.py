@@ -77,7 +77,7 @@ def emptied(context: Context, count: int, waiting: int) -> dict[str, Any]:
     """Fill a database of its own, empty it with so many processes."""
     with fresh_database(context.postgres.database) as database:
         config = push.config(context.stub, database.url("asyncpg"))
-        pattern = programs.migrated(config, 1)[0]
+        pattern = programs.migrated(config, push.event(0))[0]
         with database.connect() as connection:
             fill = Fill(connection, pattern, context.say)
             fill.waiting(waiting - 1)

@@ -81,7 +81,7 @@ def measure(context: Context) -> dict[str, Any]:
 def fill(context: Context, database: Database, finished: int, waiting: int) -> None:
     """``finished`` sent ones, a tenth as many that are due next year, and ``waiting`` due ones."""
     config = push.config(UNUSED, database.url("asyncpg"))
-    pattern = programs.migrated(config, 1)[0]
+    pattern = programs.migrated(config, push.event(0))[0]
     context.say(f"  filling a database with {finished:,} finished rows")
     with database.connect() as connection:
         several = Fill(connection, pattern, lambda text: context.say(f"    {text}"), SHARED)

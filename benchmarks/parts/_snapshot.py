@@ -78,7 +78,7 @@ def minute(
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(fresh_database(server.database))
         config = push.config(context.stub, database.url("asyncpg"))
-        pattern = programs.migrated(config, 1)[0]
+        pattern = programs.migrated(config, push.event(0))[0]
         file = programs.write(context.folder / f"snapshot-{held}.toml", config)
         connection = stack.enter_context(database.connect())
         fill = Fill(connection, pattern, context.say)

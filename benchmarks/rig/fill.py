@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 YEAR = 365 * 86_400_000_000
 CHUNK = 500_000
 """Rows per transaction: one progress line each."""
+TOKEN = "dHIoDxE7Hdg:APA91bH1Zj0kNa"  # noqa: S105 - what a registration token begins with
 TABLES = ("events", "event_recipients", "contents", "addresses", "notifications", "dispatch")
 
 
@@ -79,6 +80,15 @@ class Fill:
     def future(self, count: int) -> None:
         """Add notifications that are due in a year."""
         self._rows("future", count, "waiting", f"b_now + {YEAR}")
+
+    def scheduled(self, count: int, start: int, step: int) -> dict[str, int]:
+        """Add notifications that come due one after the other: microseconds UTC by the token of each address."""
+        first = self._made
+        self._rows("scheduled", count, "waiting", f"({start} + (i - {first}) * {step})::bigint")
+        return {
+            f"{TOKEN}{f'{self.seed}{number}':0>110}": start + (number - first) * step
+            for number in range(first, first + count)
+        }
 
     def finished(self, count: int) -> None:
         """Add notifications that were sent."""
@@ -150,7 +160,7 @@ class Fill:
                 "key": _key("a", shared, self.seed),
                 "recipient": who,
                 # Of the usual length, as in kit/push.py.
-                "value": f"('dHIoDxE7Hdg:APA91bH1Zj0kNa' || lpad('{self.seed}' || {shared}, 110, '0'))",
+                "value": f"('{TOKEN}' || lpad('{self.seed}' || {shared}, 110, '0'))",
                 "registered_at": "b_now",
                 "invalidated_at": "NULL::bigint",
             },

@@ -87,16 +87,14 @@ def write(file: Path, config: Mapping[str, Mapping[str, Any]]) -> Path:
     return file
 
 
-def migrated(config: Mapping[str, Any], events: int = 0) -> list[str]:
-    """Make the tables, accept so many notifications (``push.event``), and name their ids."""
+def migrated(config: Mapping[str, Any], *events: Mapping[str, Any]) -> list[str]:
+    """Make the tables, accept these events, and name the notifications."""
 
     async def prepare() -> list[str]:
         ringonce_ = Ringonce(config)
         await ringonce_.migrate()
-        if not events:
-            return []
         async with ringonce_:
-            accepted = await ringonce_.notify_many([push.event(number) for number in range(events)])
+            accepted = await ringonce_.notify_many(events)
         return [str(one.id) for item in accepted for one in item.notifications]
 
     return asyncio.run(prepare())
