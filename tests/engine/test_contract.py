@@ -19,13 +19,13 @@ GOOD: dict[str, Any] = {"to": {"box": "a1"}, "content": {"text": "hello"}}
 def refused(channels: Channels, body: dict[str, Any], tenant: str | None = None) -> InputError:
     """The error that the structure is refused with."""
     with pytest.raises(InputError) as caught:
-        decode(body, "made-up", tenant, channels)
+        decode(body, lambda: "made-up", tenant, channels)
     return caught.value
 
 
 def test_everything_but_a_target_and_a_text_is_optional(channels: Channels) -> None:
     """A target and a text are enough; the event id that is missing is the one that was made up."""
-    event = decode(GOOD, "made-up", None, channels)
+    event = decode(GOOD, lambda: "made-up", None, channels)
     assert (event.event_id, event.tenant, event.to, event.channels) == ("made-up", "", {"box": "a1"}, None)
 
 

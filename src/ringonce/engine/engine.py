@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import body_hash, canonical, event_key
-from ringonce.engine.contract import check_texts, decode, encode_event, load
+from ringonce.engine.contract import check_texts, decode, encode_event, load, plain
 from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
 from ringonce.engine.settle import Decider, report
@@ -101,8 +101,14 @@ class Engine:
         if len(whole) > self.settings.max_payload:
             return self.prepare(whole, tenant=tenant)
         self._refresh()
-        event = decode(value, str(self.entropy.uuid7()), tenant, self.channels, self.templates)
+        checked = isinstance(body, bytes) and plain(body)
+        event = decode(
+            value, self._event_id, tenant, self.channels, self.templates, checked=checked
+        )
         return NewEvent(event, event_key(event.tenant, event.event_id), body_hash(whole), encode_event(event))
+
+    def _event_id(self) -> str:
+        return str(self.entropy.uuid7())
 
     async def accept(
         self, bodies: Sequence[bytes | Mapping[str, object]], *, tenant: str | None = None

@@ -121,7 +121,8 @@ class Planning:
     def _carried(self, event: Event, one: Planned) -> Planned:
         """A channel that the event did not name and whose provider can not carry the content is suppressed."""
         entry = self._channels.get(one.channel)
-        if event.channels is not None or event.content is None or entry is None:
+        # Of those that it named, all were checked when it was accepted.
+        if event.channels is not None or one.channel in event.to or event.content is None or entry is None:
             return one
         try:
             entry.provider.check(event.content)

@@ -13,8 +13,9 @@ from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY, MINUTE, SECOND
 from ringonce.model.transition import Cancel
 from ringonce.ports import Accepted, Brief, Change, RecipientFacts
+from ringonce.store.bulk import Bulk
 from ringonce.store.ledger import Ledger
-from ringonce.store.rows import STATE, Dispatch, state_values
+from ringonce.store.rows import DISPATCH, STATE, Dispatch, state_values
 from ringonce.store.schema import (
     cancellations,
     contents,
@@ -53,6 +54,14 @@ NOTIFICATION = (
     *("id", "tenant", "event_key", "recipient", "channel", "account", "address_id", "address_generation"),
     *("content_id", "created_at", "changed_at", "last_attempt", *STATE),
 )
+BEGUN_ALIKE = tuple(
+    name
+    for name in ("created_at", "changed_at", "last_attempt", *STATE)
+    if name not in {"next_attempt_at", "expires_at", "error_text", "error_provider_code"}
+)
+DUE_ALIKE = (
+    *("purpose", "armed", "leased", "started_at", "owner", "fence", "attempt", "version", "rescued"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,9 @@ def targets(event: Event) -> list[Target]:
 
 def cleaned(event: Event) -> Event:
     """The event with names and addresses as the tables will hold them, so that what is stored is found again."""
+    names = [event.tenant, *event.to, *event.to.values(), *(who.id for who in event.recipients)]
+    if all(clean(name) == name for name in names) and not any(who.addresses for who in event.recipients):
+        return event
     people = tuple(
         Recipient(
             clean(who.id),
@@ -128,25 +140,24 @@ class Intake:
         self._duties = duties
         self._settler = settler
         self._decode = decode
-        given, insert, among = dialect.given, dialect.insert, dialect.among
+        among = dialect.among
 
-        def bulk(table: sa.Table, names: Sequence[str]) -> tuple[Any, Any]:
-            rows = given("r", **{name: table.c[name].type for name in names})
-            select = sa.select(*(rows.c[name] for name in names)).where(sa.true())
-            return rows, insert(table).from_select(list(names), select)
+        def bulk(table: sa.Table, names: Sequence[str], *shared: str) -> tuple[Bulk, Any]:
+            made = Bulk(dialect, table, names, shared)
+            return made, made.insert
 
-        self._events, new = bulk(events, EVENT)
+        self._events, new = bulk(events, EVENT, "created_at")
         self._event = new.on_conflict_do_nothing(index_elements=["key"]).returning(events.c.key)
         self._known = sa.select(events.c.key, events.c.body_hash, events.c.expanded).where(
             among(events.c.key, "keys")
         )
         n = notifications.c
         self._briefs = briefs_where(among(n.event_key, "keys"))
-        self._journal, new = bulk(journal, ("key", "event_key", "recipient", "created_at"))
+        self._journal, new = bulk(journal, ("key", "event_key", "recipient", "created_at"), "created_at")
         self._enter = new.on_conflict_do_nothing(index_elements=["key"]).returning(journal.c.key)
 
         columns = ("key", "tenant", "id", "locale", "timezone", "created_at", "updated_at")
-        self._recipients, new = bulk(recipients, columns)
+        self._recipients, new = bulk(recipients, columns, "created_at", "updated_at")
         r, x = recipients.c, new.excluded
         locale, zone = sa.func.coalesce(x.locale, r.locale), sa.func.coalesce(x.timezone, r.timezone)
         self._recipient = new.on_conflict_do_update(
@@ -157,9 +168,11 @@ class Intake:
         self._facts = sa.select(r.key, r.locale, r.timezone).where(among(r.key, "keys"))
         self._cancelled = sa.select(cancellations.c.key).where(among(cancellations.c.key, "keys"))
 
-        self._contents, new = bulk(contents, ("id", "title", "text", "html", "data", "created_at"))
+        columns = ("id", "title", "text", "html", "data", "created_at")
+        self._contents, new = bulk(contents, columns, "created_at")
         self._content = new.on_conflict_do_nothing(index_elements=["id"])
-        self._notifications, self._notification = bulk(notifications, NOTIFICATION)
+        self._notifications = Bulk(dialect, notifications, NOTIFICATION, BEGUN_ALIKE)
+        self._desks = Bulk(dialect, dispatch, [column.name for column in DISPATCH], DUE_ALIKE)
 
         self._broken: dict[bytes, tuple[int, int]] = {}
         e, d = events.c, dispatch.c
@@ -208,7 +221,7 @@ class Intake:
             event_values(first[key], len(wanted[key]), time, expanded=len(wanted[key]) <= INLINE)
             for key in sorted(first)
         ]
-        fresh = set(connection.execute(self._event, self._events.bind(values)).scalars())
+        fresh = {key for (key,) in self._events.execute(connection, values, self._event)}
         chunks = {
             key: Chunk(key, safe[key], time, wanted[key], [])
             for key in first
@@ -295,23 +308,21 @@ class Intake:
         decide: Decide,
         time: int,
     ) -> None:
-        entries = {
-            recipient_key(chunk.key, target.id, direct=target.recipient is None): (chunk, target)
+        entries = [
+            (recipient_key(chunk.key, target.id, direct=target.recipient is None), chunk, target)
             for chunk in chunks
             for target in chunk.targets
-        }
+        ]
         if not entries:
             return
-        rows = [
-            (key, chunk.key, target.id, time) for key, (chunk, target) in sorted(entries.items(), key=_first)
-        ]
-        entered = set(connection.execute(self._enter, self._journal.bind(rows)).scalars())
         # Named twice in one event: one journal row, one set of notifications, all addresses.
+        unique = {key: (key, chunk.key, target.id, time) for key, chunk, target in entries}
+        rows = [unique[key] for key in sorted(unique)]
+        entered = {key for (key,) in self._journal.execute(connection, rows, self._enter)}
         ours: dict[int, dict[str, list[Target]]] = {}
-        for chunk in chunks:
-            for target in chunk.targets:
-                if recipient_key(chunk.key, target.id, direct=target.recipient is None) in entered:
-                    ours.setdefault(id(chunk), {}).setdefault(target.id, []).append(target)
+        for key, chunk, target in entries:
+            if key in entered:
+                ours.setdefault(id(chunk), {}).setdefault(target.id, []).append(target)
         facts, generations = self._facts_of(
             connection, [(chunk, ours.get(id(chunk), {})) for chunk in chunks], time
         )
@@ -349,9 +360,7 @@ class Intake:
                 )
         profile: dict[bytes, tuple[str | None, str | None]] = {}
         if people:
-            connection.execute(
-                self._recipient, self._recipients.bind([people[key] for key in sorted(people)])
-            )
+            self._recipients.execute(connection, [people[key] for key in sorted(people)], self._recipient)
             found = connection.execute(self._facts, {"keys": self._dialect.listed(sorted(people))})
             profile = {key: (locale, zone) for key, locale, zone in found}
         self._addresses.register_many(connection, inline, time)
@@ -394,11 +403,14 @@ class Intake:
         rows, desks = [], []
         ledger = Ledger(time)
         for chunk, plan in planned:
+            keys: dict[str, bytes] = {}
             for item in plan.contents:
                 key, c = digest(chunk.key.hex(), item.key), item.content
+                keys[item.key] = key
                 said[key] = (key, c.title, c.text, c.html, dump(c.data), time)
             for new in plan.notifications:
-                rows.append(_notification_values(chunk, new, generations, time))
+                content = keys.get(new.content_key) or digest(chunk.key.hex(), new.content_key)
+                rows.append(_notification_values(chunk, new, content, generations, time))
                 desk = _desk(chunk, new, time)
                 if desk is not None:
                     desks.append(desk.tuple())
@@ -406,11 +418,11 @@ class Intake:
                 state = new.write.state
                 chunk.briefs.append(Brief(new.id, new.recipient, new.channel, state.status, state.final))
         if said:
-            connection.execute(self._content, self._contents.bind([said[key] for key in sorted(said)]))
+            self._contents.execute(connection, [said[key] for key in sorted(said)], self._content)
         if rows:
-            connection.execute(self._notification, self._notifications.bind(rows))
+            self._notifications.execute(connection, rows)
         if desks:
-            self._settler.create(connection, desks)
+            self._desks.execute(connection, desks)
         self._settler.note(connection, ledger.notes, time)
         self._settler.publish(connection, ledger.outbox, time)
         self._settler.inboxes.file(connection, ledger.stored)
@@ -440,10 +452,6 @@ class Intake:
             self._settler.apply(connection, locked, changes, decide, at)
 
 
-def _first(pair: tuple[bytes, Any]) -> bytes:
-    return pair[0]
-
-
 def _subject_key(event: Event) -> bytes:
     return digest(event.tenant, event.subject)
 
@@ -464,13 +472,13 @@ def event_values(item: NewEvent, total: int, time: int | None, *, expanded: bool
 
 
 def _notification_values(
-    chunk: Chunk, new: NewNotification, generations: dict[int, int], time: int
+    chunk: Chunk, new: NewNotification, content: bytes, generations: dict[int, int], time: int
 ) -> tuple[Any, ...]:
     address = new.address
     return (
         *(new.id, chunk.event.tenant, chunk.key, new.recipient, new.channel, new.account),
         *((None, 0) if address is None else (address.id, generations[address.id])),
-        *(digest(chunk.key.hex(), new.content_key), time, time, 0, *state_values(new.write.state)),
+        *(content, time, time, 0, *state_values(new.write.state)),
     )
 
 

@@ -27,15 +27,14 @@ def clean(text: str) -> str:
 
 def digest(*parts: str | None) -> bytes:
     """Digest length-prefixed parts to 16 bytes (BLAKE2b); null is a part of its own kind."""
-    state = blake2b(digest_size=16)
+    pieces: list[bytes] = []
     for part in parts:
         if part is None:
-            state.update(b"-")
+            pieces.append(b"-")
         else:
             raw = part.encode("utf-8", "surrogatepass")
-            state.update(b"+" + len(raw).to_bytes(8, "big"))
-            state.update(raw)
-    return state.digest()
+            pieces += (b"+", len(raw).to_bytes(8, "big"), raw)
+    return blake2b(b"".join(pieces), digest_size=16).digest()
 
 
 def dump(value: Mapping[str, object]) -> str:
