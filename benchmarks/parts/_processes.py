@@ -50,8 +50,9 @@ def measure(context: Context) -> dict[str, Any]:
                     "× one",
                     "Python µs",
                     "PostgreSQL µs",
-                ]
-                + ["stub µs", "sent twice"],
+                    "stub µs",
+                    "sent twice",
+                ],
                 "rows": rows,
             }
         ],
@@ -67,8 +68,11 @@ def measure(context: Context) -> dict[str, Any]:
             }
         ],
         "notes": [
-            f"{waiting:,} waiting notifications, emptied into the local stub; µs of processor time per notification, "
-            "of all processes together. PostgreSQL and the stub share the cores with the workers."
+            (
+                f"{waiting:,} waiting notifications, emptied into the local stub; µs of processor time per "
+                "notification, of all processes together. PostgreSQL and the stub share the cores with the "
+                "workers."
+            )
         ],
     }
 

@@ -196,9 +196,12 @@ def told(rounds: list[stats.Round], names: list[str], claims: int) -> dict[str, 
         "tables": [{"title": f"A claim of {BATCH} by rows in the tables", "columns": columns, "rows": rows}],
         "plots": [plot],
         "notes": [
-            f"Medians of {claims} claims from each database in turn; × is the median of the ratios to the smallest, "
-            "claim by claim. Beside the finished rows lie a tenth as many that are due in a year, and the due ones. "
-            "A claim is ringonce's own: look, draw a fence, lease, read all that is needed to send. Bare is the one "
-            "UPDATE over SELECT … FOR UPDATE SKIP LOCKED, through asyncpg.",
+            (
+                f"Medians of {claims} claims from each database in turn; × is the median of the ratios to "
+                "the smallest, claim by claim. Beside the finished rows lie a tenth as many that are due "
+                "in a year, and the due ones. A claim is ringonce's own: look, draw a fence, lease, read "
+                "all that is needed to send. Bare is the one UPDATE over SELECT … FOR UPDATE SKIP LOCKED, "
+                "through asyncpg."
+            ),
         ],
     }

@@ -64,9 +64,11 @@ def measure(context: Context) -> dict[str, Any]:
             }
         ],
         "notes": [
-            f"One worker is fed with {PACE:,} notifications/s for {seconds:.0f} s while a REPEATABLE READ transaction is "
-            f"open, or none; milliseconds of execution and pages of the claiming statement, over the first and the last "
-            f"{WINDOW * seconds:.0f} s."
+            (
+                f"One worker is fed with {PACE:,} notifications/s for {seconds:.0f} s while a REPEATABLE "
+                "READ transaction is open, or none; milliseconds of execution and pages of the claiming "
+                f"statement, over the first and the last {WINDOW * seconds:.0f} s."
+            )
         ],
     }
 

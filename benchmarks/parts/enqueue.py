@@ -77,12 +77,15 @@ def run(context: Context) -> dict[str, Any]:
             {"name": "rate", "title": "Accepting notifications", "unit": "notifications/s", "bars": bars}
         ],
         "notes": [
-            "One recipient per event, each with an address that is new; no worker runs. µs are of processor time per "
-            "notification. × bare is the ratio to the same rows (event, journal, content, address, notification, due "
-            "row) written by one INSERT per table, one or 100 notifications in a transaction. enqueue() writes the event "
-            "alone, one statement and a savepoint each, and leaves the rest to a worker. Over HTTP "
-            f"{entries.SINGLES} connections send single notifications, {entries.BATCHES} send batches, from one process "
-            "with requests made beforehand, to one API process."
+            (
+                "One recipient per event, each with an address that is new; no worker runs. µs are of "
+                "processor time per notification. × bare is the ratio to the same rows (event, journal, "
+                "content, address, notification, due row) written by one INSERT per table, one or 100 "
+                "notifications in a transaction. enqueue() writes the event alone, one statement and a "
+                f"savepoint each, and leaves the rest to a worker. Over HTTP {entries.SINGLES} connections "
+                f"send single notifications, {entries.BATCHES} send batches, from one process with requests "
+                "made beforehand, to one API process."
+            )
         ],
     }
 
@@ -91,9 +94,7 @@ def measured(context: Context, way: Way, server: int | None) -> dict[str, float]
     """Hand over what is right for this way, and see who worked how long."""
     count = max(2, context.size(way.count) // way.group) * way.group
     work = way.prepare(count)
-    pids = {
-        name: pid for name, pid in (("cpu_api", way.api), ("cpu_postgres", server)) if pid is not None
-    }
+    pids = {name: pid for name, pid in (("cpu_api", way.api), ("cpu_postgres", server)) if pid is not None}
     used = {name: cpu.seconds(pid) for name, pid in pids.items()}
     own, began = time.process_time(), time.perf_counter()
     work()

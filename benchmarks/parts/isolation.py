@@ -111,12 +111,15 @@ def run(context: Context) -> dict[str, Any]:
                 "rows": rows,
             }
         ],
-        "plots": [{"name": "p99", "title": "Healthy channel: due to delivered, p99", "unit": "ms", "bars": bars}],
+        "plots": [
+            {"name": "p99", "title": "Healthy channel: due to delivered, p99", "unit": "ms", "bars": bars}
+        ],
         "notes": [
-            f"{PACE} notifications a second come due on the healthy channel, {lent.seconds:.0f} s in each round after "
-            f"{WARM:.0f} s that do not count; lateness is from the due time in the row to the arrival of the call at the provider. p50 and p99 over all samples; × "
-            "is the median over the rounds of the ratio to the round without a neighbour. The dead neighbour begins "
-            f"each round with {BACKLOG:,} due notifications, at the same worker: its provider "
+            f"{PACE} notifications a second come due on the healthy channel, {lent.seconds:.0f} s in each "
+            f"round after {WARM:.0f} s that do not count; lateness is from the due time in the row to the "
+            "arrival of the call at the provider. p50 and p99 over all samples; × is the median over the "
+            "rounds of the ratio to the round without a neighbour. The dead neighbour begins each round "
+            f"with {BACKLOG:,} due notifications, at the same worker: its provider "
             + ", or ".join(DEAD.values())
             + f" (timeout {TIMEOUT:.0f} s)."
         ],

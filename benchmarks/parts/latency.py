@@ -173,9 +173,7 @@ def told(
         for batch, values in batches.items():
             rounds[batch][name] = {f"p{p}": stats.percentile(values, p) for p in (50, 99)}
         values = [value for some in batches.values() for value in some]
-        rows.append(
-            [name, len(values), *(stats.percentile(values, p) for p in (50, 90, 99)), max(values)]
-        )
+        rows.append([name, len(values), *(stats.percentile(values, p) for p in (50, 90, 99)), max(values)])
         summary = stats.summary(stats.column(rounds, name, "p50"))
         shown = name if BARE in name else f"ringonce: {name}"
         bars.append({"name": shown, **{key: summary[key] for key in ("median", "min", "max")}})
@@ -186,10 +184,12 @@ def told(
         "tables": [{"columns": ["", "samples", "p50 ms", "p90 ms", "p99 ms", "most ms"], "rows": rows}],
         "plots": [{"name": "p50", "title": "From notify() to the provider, p50", "unit": "ms", "bars": bars}],
         "notes": [
-            "From before the call (of notify(), or of the request's first byte) to the arrival of the call at a stub, by "
-            "the machine's monotonic clock. On PostgreSQL caller, API and worker are three processes, on SQLite caller "
-            "and worker are one. All ways take turns, "
-            f"{GAP[0]} to {GAP[1]} s apart. Bare: one row committed through asyncpg, then the same kind of call.",
+            (
+                "From before the call (of notify(), or of the request's first byte) to the arrival of the "
+                "call at a stub, by the machine's monotonic clock. On PostgreSQL caller, API and worker "
+                f"are three processes, on SQLite caller and worker are one. All ways take turns, {GAP[0]} "
+                f"to {GAP[1]} s apart. Bare: one row committed through asyncpg, then the same kind of call."
+            ),
             f"Half load: half of what was delivered when {context.size(BURST):,} were handed over at once: {loaded}.",
         ],
         "loads": loads,

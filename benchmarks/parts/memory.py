@@ -38,8 +38,15 @@ def run(context: Context) -> dict[str, Any]:
         "rounds": [one],
         "tables": [
             {
-                "columns": ["", "peak MB", "second third MB", "last third MB", "last ÷ second", "delivered"]
-                + ["deliveries/s"],
+                "columns": [
+                    "",
+                    "peak MB",
+                    "second third MB",
+                    "last third MB",
+                    "last ÷ second",
+                    "delivered",
+                    "deliveries/s",
+                ],
                 "rows": [[name, *(of[key] for key in measures)] for name, of in one.items()],
             }
         ],
@@ -57,9 +64,11 @@ def run(context: Context) -> dict[str, Any]:
         ],
         "curves": curves,
         "notes": [
-            f"Resident memory (VmRSS) every {LOOK} s from when the worker runs, its peak as the kernel tells it (VmHWM); "
-            "medians of the second and the last third of the time. Flat means that the last two are the same while the "
-            "backlog is emptied."
+            (
+                f"Resident memory (VmRSS) every {LOOK} s from when the worker runs, its peak as the kernel "
+                "tells it (VmHWM); medians of the second and the last third of the time. Flat means that "
+                "the last two are the same while the backlog is emptied."
+            )
         ],
     }
 

@@ -74,7 +74,9 @@ class Bare:
 
     async def __call__(self, number: int) -> int:
         """One INSERT, one POST."""
-        message = json.dumps({"message": {"token": push.token(number), "notification": push.CONTENT}}).encode()
+        message = json.dumps(
+            {"message": {"token": push.token(number), "notification": push.CONTENT}}
+        ).encode()
         raw = http.request("/v1/projects/bench/messages:send", message)
         began = time.monotonic_ns()
         await self._connection.execute("INSERT INTO bare (body) VALUES ($1)", message.decode())
@@ -95,7 +97,7 @@ async def bare(database: Database, stub: programs.Clocked) -> AsyncIterator[Bare
 
 @contextlib.asynccontextmanager
 async def embedded(config: Mapping[str, Any], folder: Path) -> AsyncIterator[Library]:
-    """ringonce inside this process, with its worker, on an SQLite file."""
+    """Ringonce inside this process, with its worker, on an SQLite file."""
     stop = asyncio.Event()
     inside = {**config, "store": {"url": f"sqlite:///{folder / 'latency.db'}"}}
     async with Ringonce(inside) as ringonce:

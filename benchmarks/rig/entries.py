@@ -125,7 +125,9 @@ class Inside:
 
         return prepare
 
-    def on_psycopg(self, connection: psycopg.Connection[Any], size: int) -> Callable[[int], Callable[[], None]]:
+    def on_psycopg(
+        self, connection: psycopg.Connection[Any], size: int
+    ) -> Callable[[int], Callable[[], None]]:
         """enqueue(connection) in transactions of the caller."""
 
         def prepare(count: int) -> Callable[[], None]:

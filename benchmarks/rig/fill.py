@@ -142,8 +142,8 @@ class Fill:
         event, content = _key("e", shared, self.seed), _key("c", shared, self.seed)
         # Ids in order of time, as UUIDv7 are.
         id_ = (
-            "(lpad(to_hex(b_now / 1000 - 1000000 + i / 4096), 12, '0') || '7' || lpad(to_hex(mod(i, 4096)), 3, '0')"
-            f" || '8' || substr(md5('{self.seed}' || i), 1, 15))::uuid"
+            "(lpad(to_hex(b_now / 1000 - 1000000 + i / 4096), 12, '0') || '7' || lpad(to_hex(mod(i, "
+            f"4096)), 3, '0') || '8' || substr(md5('{self.seed}' || i), 1, 15))::uuid"
         )
         # Beyond what the sequence has given out, or will while this runs.
         address = f"(1000000000 + {int(self.seed, 16) % 100_000} * 20000000::bigint + {shared})"
@@ -185,10 +185,9 @@ class Fill:
             raise RuntimeError(f"{table} has no {', '.join(sorted(missing))}")
         values = ", ".join(own.get(name, f"t.{name}") for name in columns)
         return (
-            f"INSERT INTO ringonce_{table} ({', '.join(columns)}) SELECT {values}"
-            f" FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS i, pattern_{table}_{self.seed} AS t,"
-            " (SELECT %(now)s::bigint AS b_now) AS clock"
-            f" WHERE {where}"
+            f"INSERT INTO ringonce_{table} ({', '.join(columns)}) SELECT {values} FROM "
+            f"generate_series(%(first)s::bigint, %(last)s::bigint) AS i, pattern_{table}_{self.seed} AS t, "
+            f"(SELECT %(now)s::bigint AS b_now) AS clock WHERE {where}"
         )
 
 

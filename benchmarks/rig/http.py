@@ -15,8 +15,9 @@ HOST = "127.0.0.1"
 
 def request(path: str, body: bytes) -> bytes:
     """The bytes of one POST."""
-    head = f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+    lines = [f"POST {path} HTTP/1.1", f"Host: {HOST}", "Content-Type: application/json"]
+    lines += [f"Content-Length: {len(body)}", "", ""]
+    return "\r\n".join(lines).encode() + body
 
 
 class Connection:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.kit import push
 from benchmarks.kit.context import environment, ringonce
 from benchmarks.kit.servers import ROOT, end
 from ringonce import Ringonce

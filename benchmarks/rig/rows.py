@@ -22,8 +22,11 @@ KEYS = {
     "contents": {"id": "content"},
     "addresses": {"id": "address", "key": "entry", "recipient": "name", "value": "name"},
     "notifications": {
-        **{"id": "id", "event_key": "event", "content_id": "content"},
-        **{"address_id": "address", "recipient": "name"},
+        "id": "id",
+        "event_key": "event",
+        "content_id": "content",
+        "address_id": "address",
+        "recipient": "name",
     },
     "dispatch": {"id": "id"},
 }
@@ -66,7 +69,10 @@ class Copies:
             return made.hex if self.lite else made
 
         return {
-            **{"event": key, "entry": key, "content": key, "id": id_},
+            "event": key,
+            "entry": key,
+            "content": key,
+            "id": id_,
             "name": lambda number: f"dHIoDxE7Hdg:APA91bH1Zj0kNa{f'bare-{self.made + number}':0>110}",
             # SQLite gives out the highest plus one: ours are below all.
             "address": lambda number: -1 - self.made - number,

@@ -52,9 +52,9 @@ class Watch:
     def totals(self, database: str, like: str = "") -> Totals:
         """Of one database's statements whose text matches the regular expression."""
         found = self._connection.execute(
-            "SELECT sum(s.calls)::bigint, sum(s.rows)::bigint, sum(s.shared_blks_hit + s.shared_blks_read)::bigint,"
-            " sum(s.total_exec_time) FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid"
-            " WHERE d.datname = %s AND s.query ~ %s",
+            "SELECT sum(s.calls)::bigint, sum(s.rows)::bigint, sum(s.shared_blks_hit + "
+            "s.shared_blks_read)::bigint, sum(s.total_exec_time) FROM pg_stat_statements AS s JOIN "
+            "pg_database AS d ON d.oid = s.dbid WHERE d.datname = %s AND s.query ~ %s",
             (database, like),
         ).fetchone()
         return Totals(*(value or 0 for value in found or ()))

@@ -22,17 +22,26 @@ class Bulk:
     """
 
     def __init__(
-        self, dialect: Dialect, table: sa.Table, names: Sequence[str], shared: Sequence[str] = ()
+        self,
+        dialect: Dialect,
+        table: sa.Table,
+        names: Sequence[str],
+        shared: Sequence[str] = (),
+        **computed: sa.ColumnElement[Any],
     ) -> None:
-        """``names``: the columns in the order of the rows; ``shared``: those that are mostly equal in all rows."""
+        """``names``: the columns in the order of the rows.
+
+        ``shared``: those of them that are mostly equal in all rows. ``computed``: further columns, which the
+        database fills.
+        """
         own = [name for name in names if name not in shared]
         self._rows = dialect.given("r", **{name: table.c[name].type for name in own})
         picks = [
             sa.bindparam(f"b_{name}", type_=table.c[name].type) if name in shared else self._rows.c[name]
             for name in names
         ]
-        select = sa.select(*picks).select_from(self._rows.table).where(sa.true())
-        self.insert = dialect.insert(table).from_select(list(names), select)
+        select = sa.select(*picks, *computed.values()).select_from(self._rows.table).where(sa.true())
+        self.insert = dialect.insert(table).from_select([*names, *computed], select)
         self._names = [f"b_{name}" for name in names if name in shared]
         self._shared = _picker([index for index, name in enumerate(names) if name in shared])
         self._own = _picker([index for index, name in enumerate(names) if name not in shared])
@@ -43,12 +52,12 @@ class Bulk:
             yield self._rows.bind(list(map(self._own, some))) | dict(zip(self._names, shared, strict=True))
 
     def execute(
-        self, connection: sa.Connection, rows: Sequence[Sequence[Any]], statement: Any = None
+        self, connection: sa.Connection, rows: Sequence[Sequence[Any]], statement: Any = None, **more: Any
     ) -> list[Any]:
-        """Insert all; what ``statement``, made of ``insert``, returns."""
+        """Insert all; what ``statement``, made of ``insert``, returns. ``more``: parameters besides the rows."""
         found: list[Any] = []
         for parameters in self.bind(rows):
-            result = connection.execute(self.insert if statement is None else statement, parameters)
+            result = connection.execute(self.insert if statement is None else statement, parameters | more)
             if result.returns_rows:
                 found += result.all()
         return found

@@ -18,9 +18,10 @@ from ringonce.ports import Accepted
 from ringonce.store.backend import MIGRATE, UNKNOWN_OBJECT
 from ringonce.store.dialect import SQLITE
 from ringonce.store.factory import wall_clock
-from ringonce.store.intake import EVENT, briefs_where, cleaned, event_values, make_brief, targets
+from ringonce.store.intake import EVENT, briefs_where, event_values, make_brief
 from ringonce.store.libraries import SOUND, application_uses, refuse_wal
 from ringonce.store.schema import events, notifications
+from ringonce.store.targets import cleaned, targets
 
 if TYPE_CHECKING:
     from ringonce.ports import NewEvent

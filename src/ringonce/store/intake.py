@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from ringonce.core.journal import recipient_key
-from ringonce.model.event import Recipient
 from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY, MINUTE, SECOND
 from ringonce.model.transition import Cancel
@@ -25,7 +24,8 @@ from ringonce.store.schema import (
     notifications,
     recipients,
 )
-from ringonce.store.values import PRIORITIES, clean, digest, dump
+from ringonce.store.targets import Target, cleaned, targets
+from ringonce.store.values import PRIORITIES, digest, dump
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,42 +62,6 @@ BEGUN_ALIKE = tuple(
 DUE_ALIKE = (
     *("purpose", "armed", "leased", "started_at", "owner", "fence", "attempt", "version", "rescued"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One recipient of an event: a named one, or an address that stands for its recipient."""
-
-    id: str
-    recipient: Recipient | None = None
-    channel: str = ""
-    value: str = ""
-
-
-def targets(event: Event) -> list[Target]:
-    """The recipients of an event in the order that the cursor counts."""
-    named = [Target(recipient.id, recipient) for recipient in event.recipients]
-    return named + [
-        Target(f"{channel}:{value}", None, channel, value) for channel, value in sorted(event.to.items())
-    ]
-
-
-def cleaned(event: Event) -> Event:
-    """The event with names and addresses as the tables will hold them, so that what is stored is found again."""
-    names = [event.tenant, *event.to, *event.to.values(), *(who.id for who in event.recipients)]
-    if all(clean(name) == name for name in names) and not any(who.addresses for who in event.recipients):
-        return event
-    people = tuple(
-        Recipient(
-            clean(who.id),
-            who.locale,
-            who.timezone,
-            {clean(channel): tuple(map(clean, values)) for channel, values in who.addresses.items()},
-        )
-        for who in event.recipients
-    )
-    to = {clean(channel): clean(value) for channel, value in event.to.items()}
-    return replace(event, tenant=clean(event.tenant), recipients=people, to=to)
 
 
 def briefs_where(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -146,8 +110,10 @@ class Intake:
             made = Bulk(dialect, table, names, shared)
             return made, made.insert
 
-        self._events, new = bulk(events, EVENT, "created_at")
-        self._event = new.on_conflict_do_nothing(index_elements=["key"]).returning(events.c.key)
+        # The time of an event is the store's own: it comes with the answer, without a question of its own.
+        self._events = Bulk(dialect, events, EVENT[:-1], created_at=dialect.now)
+        new = self._events.insert.on_conflict_do_nothing(index_elements=["key"])
+        self._event = new.returning(events.c.key, events.c.created_at)
         self._known = sa.select(events.c.key, events.c.body_hash, events.c.expanded).where(
             among(events.c.key, "keys")
         )
@@ -168,8 +134,8 @@ class Intake:
         self._facts = sa.select(r.key, r.locale, r.timezone).where(among(r.key, "keys"))
         self._cancelled = sa.select(cancellations.c.key).where(among(cancellations.c.key, "keys"))
 
-        columns = ("id", "title", "text", "html", "data", "created_at")
-        self._contents, new = bulk(contents, columns, "created_at")
+        told = ("id", "title", "text", "html", "data", "created_at")
+        self._contents, new = bulk(contents, told, "created_at")
         self._content = new.on_conflict_do_nothing(index_elements=["id"])
         self._notifications = Bulk(dialect, notifications, NOTIFICATION, BEGUN_ALIKE)
         self._desks = Bulk(dialect, dispatch, [column.name for column in DISPATCH], DUE_ALIKE)
@@ -210,7 +176,6 @@ class Intake:
         """Store events, expand the small ones."""
         if not batch:
             return []
-        time = self._duties.time(connection, now)
         first: dict[bytes, NewEvent] = {}
         for item in batch:
             first.setdefault(item.key, item)
@@ -218,10 +183,11 @@ class Intake:
         wanted = {key: targets(event) for key, event in safe.items()}
         # In the order of their keys: two batches with the same events wait for each other, never in a circle.
         values = [
-            event_values(first[key], len(wanted[key]), time, expanded=len(wanted[key]) <= INLINE)
+            event_values(first[key], len(wanted[key]), None, expanded=len(wanted[key]) <= INLINE)[:-1]
             for key in sorted(first)
         ]
-        fresh = {key for (key,) in self._events.execute(connection, values, self._event)}
+        fresh: dict[bytes, int] = dict(self._events.execute(connection, values, self._event, now=now))
+        time = next(iter(fresh.values())) if fresh else self._duties.time(connection, now)
         chunks = {
             key: Chunk(key, safe[key], time, wanted[key], [])
             for key in first
