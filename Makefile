@@ -14,6 +14,7 @@ WORKERS ?= 4
 # make bench PARTS="deliver latency" RUNS=5: what to measure (all parts by default) and how many rounds of it.
 PARTS ?=
 RUNS ?= 5
+COMPARES := $(if $(PARTS),$(filter deliver,$(PARTS)),deliver)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -122,7 +123,7 @@ endif
 	  .venv-$$version/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "$(FAST)" $(SUBSET) || exit 1; \
 	done
 
-bench: setup $(BENCH_VENV)/.ready $(NODE)/node_modules/.ready
+bench: setup $(if $(COMPARES),$(BENCH_VENV)/.ready $(NODE)/node_modules/.ready)
 	$(BIN)/python -m benchmarks.run $(PARTS) --runs $(RUNS) $(ARGS)
 
 check: setup
@@ -146,7 +147,7 @@ lock: $(VENV)/.uv
 	cd requirements && PATH="$(CURDIR)/$(BIN):$$PATH" && export UV_PYTHON_DOWNLOADS=never UV_CUSTOM_COMPILE_COMMAND="make lock" && \
 	compile="uv --quiet pip compile --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate" && \
 	$$compile $(ARGS) uv.in -o uv.txt && $$compile $(ARGS) run.in -o run.txt && $$compile $(ARGS) -c run.txt dev.in -o dev.txt && \
-	$$compile $(ARGS) -c dev.txt bench.in -o bench.txt
+	$$compile $(ARGS) bench.in -o bench.txt
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) $(NODE)/node_modules $(addprefix .venv-,$(OTHERS)) build dist site .coverage .coverage.* .pytest_cache .mypy_cache \

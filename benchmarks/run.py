@@ -8,9 +8,9 @@ A part is a module of ``benchmarks/parts`` with a one-line docstring and a funct
     plots: ``[{"name", "title", "unit", "bars": [{"name", "median", "min", "max"}]}]``.
     notes: sentences below the tables.
 
-Whatever else it returns is kept as JSON. Each part is written to ``benchmarks/results/PART.json``, ``PART.md`` and
-``PART-NAME.svg``, which git ignores; ``--keep`` also copies them to ``benchmarks/results/kept``, which the
-documentation quotes.
+Whatever else it returns is kept as JSON. Each part is written to ``benchmarks/results``, which git ignores. ``--keep``
+also puts the JSON into ``benchmarks/results/kept`` and the plots beside docs/reference/benchmarks.md: ``make docs``
+writes that page from both.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parent / "results"
 KEPT = RESULTS / "kept"
+DOCS = Path(__file__).parents[1] / "docs" / "reference"
 
 
 def names() -> list[str]:
@@ -74,9 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "rounds" in result:
             result["summary"] = stats.summarise(result["rounds"])
         for file in write(name, result):
-            if options.keep:
-                KEPT.mkdir(parents=True, exist_ok=True)
-                shutil.copy(file, KEPT)
+            if options.keep and (kept := {".json": KEPT, ".svg": DOCS}.get(file.suffix)):
+                kept.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, kept)
         print(f"\n{tables.markdown(result)}", flush=True)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
@@ -88,7 +89,7 @@ def write(name: str, result: dict[str, Any]) -> list[Path]:
     RESULTS.mkdir(parents=True, exist_ok=True)
     files = {f"{name}.json": json.dumps(result, indent=1) + "\n", f"{name}.md": tables.markdown(result)}
     for plot in result.get("plots", ()):
-        files[f"{name}-{plot['name']}.svg"] = tables.bars(plot)
+        files[tables.image(name, plot)] = tables.bars(plot)
     for file, text in files.items():
         (RESULTS / file).write_text(text)
     return [RESULTS / file for file in files]

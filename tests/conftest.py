@@ -18,6 +18,7 @@ WITHOUT_DATABASE = (
     "api",
     "app",
     "arch",
+    "bench",
     "cli",
     "config",
     "core",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -74,16 +75,20 @@ class Context:
         """
         rounds: list[stats.Round] = []
         names = [name for name in variants if self.wants(name)]
+        if not names:
+            raise RuntimeError(f"nothing to measure; there are {', '.join(variants)}")
         for number in range(self.runs):
             one: stats.Round = {}
             for name in stats.order(names, number):
+                began = time.monotonic()
                 try:
                     one[name] = {**variants[name](), "load": machine.load()}
-                except RuntimeError as error:
+                except (RuntimeError, OSError, subprocess.SubprocessError) as error:
                     self.say(f"  round {number + 1}: {name} failed: {error}")
                     continue
                 told = ", ".join(f"{key} {one[name][key]:,.6g}" for key in shown if key in one[name])
-                self.say(f"  round {number + 1}: {name}: {told}")
+                took = time.monotonic() - began
+                self.say(f"  round {number + 1}: {name}: {told} (took {took:.0f} s)")
             rounds.append(one)
         return rounds
 

@@ -5,6 +5,7 @@ The stub's counter is the clock for everyone, ringonce and peers alike: no progr
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -25,7 +26,7 @@ QUIET = 0.5
 
 
 class StalledError(RuntimeError):
-    """Nothing came any more before all had come; the message holds the program's last words."""
+    """There is no figure: it ended or fell silent too early, or was too fast to be seen. The message tells which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,13 @@ def drain(
 
     Returns:
         ``rate`` (deliveries per second between the first look that saw one and the first that saw all), ``seconds``,
-        ``cpu`` (processor microseconds per notification of the program's processes), ``cpu_NAME`` of each server,
-        ``lost`` and ``extra`` calls.
+        ``cpu`` (processor microseconds per notification of the program's processes), ``cpu_NAME`` of each server and
+        ``cpu_stub``, ``lost`` and ``extra`` calls.
 
     Raises:
-        StalledError: it ended or stopped calling too early.
+        StalledError: it ended or stopped calling too early, or all came at once.
     """
+    servers = {**servers, "stub": stub.pid}
     before = stub.calls()
     with program.log.open("wb") as log:
         process = subprocess.Popen(
@@ -88,16 +90,18 @@ def drain(
             time.sleep(QUIET)  # what is sent twice comes now
     finally:
         end(process, signal.SIGTERM)
+    if last == first:
+        raise StalledError(f"all {count} came between two looks: take more of them")
     received = stub.calls() - before
     measured = {
-        "rate": (last - first) / (ended - begun) if last > first else 0.0,
+        "rate": (last - first) / (ended - begun),
         "seconds": ended - begun,
         "lost": max(0, count - received),
         "extra": max(0, received - count),
     }
     for name, value in now.items():
         key = "cpu" if name == "program" else f"cpu_{name}"
-        measured[key] = (value - used[name]) * 1_000_000 / max(1, last - first)
+        measured[key] = (value - used[name]) * 1_000_000 / (last - first)
     return {key: round(value, 3) for key, value in measured.items()}
 
 
@@ -111,7 +115,7 @@ def _until(
     """Look until so many calls have come, and tell how many it were."""
     seen, since = -1, time.monotonic()
     while True:
-        over = process.poll() is not None
+        over = _ended(process.pid)
         now = stub.calls() - before
         if now >= wanted:
             return now
@@ -119,6 +123,11 @@ def _until(
             seen, since = now, time.monotonic()
         if over or time.monotonic() - since > patience:
             words = program.log.read_text(errors="replace")[-2000:]
-            why = f"it ended with {process.returncode}" if over else f"no call for {patience:.0f} s"
+            why = f"it ended with {process.wait()}" if over else f"no call for {patience:.0f} s"
             raise StalledError(f"{now} of {wanted} calls came, then {why}: {words}")
         time.sleep(LOOK)
+
+
+def _ended(pid: int) -> bool:
+    """Whether a child has ended. It is not waited for, so that its processor time can still be read."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

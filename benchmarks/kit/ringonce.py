@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.kit import push
 from benchmarks.kit.context import environment, ringonce
 from benchmarks.kit.drain import Program, drain
+from benchmarks.kit.servers import settle, temporary
 from ringonce import Ringonce
+from ringonce.errors import ConfigError
 from tests.servers.postgres import fresh_database
 
 if TYPE_CHECKING:
@@ -18,44 +20,60 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.kit.context import Context
+    from benchmarks.kit.servers import Stub
 
 BATCH = 1_000
 
 
-def on_postgres(context: Context, count: int, **channel: Any) -> dict[str, float]:
+def on_postgres(context: Context, count: int, *, processes: int = 1, **channel: Any) -> dict[str, float]:
     """Empty a queue of ``count`` on a fresh PostgreSQL database; ``channel``: more keys of the channel."""
     server = context.postgres
     with fresh_database(server.database) as database:
-        return emptied(context, database.url("asyncpg"), count, channel, {"postgres": server.pid})
+        config = push.config(context.stub, database.url("asyncpg"), channel=channel)
+        asyncio.run(fill(config, count))
+        settle(database)
+        return emptied(context, config, count, {"postgres": server.pid}, processes)
+
+
+def on_sqlite(context: Context, count: int, **channel: Any) -> dict[str, float]:
+    """Empty a queue of ``count`` in a fresh SQLite file, with the settings that a file has by default."""
+    with temporary("ringonce-sqlite-") as folder:
+        config = push.config(context.stub, f"sqlite:///{folder / 'queue.db'}", channel=channel)
+        asyncio.run(fill(config, count))
+        return emptied(context, config, count, {})
 
 
 def emptied(
-    context: Context,
-    url: str,
-    count: int,
-    channel: dict[str, Any],
-    servers: dict[str, int],
-    processes: int = 1,
+    context: Context, config: dict[str, Any], count: int, servers: dict[str, int], processes: int = 1
 ) -> dict[str, float]:
-    """Fill a queue, let workers empty it, and see that the database says the same as the stub."""
-    config = push.config(context.stub, url, channel=channel)
-    asyncio.run(fill(config, count))
+    """Let workers empty a queue that is filled, and see that the database says the same as the stub."""
     file = written(context.folder, config)
     command = ["worker", "--drain", "--config", str(file)]
     if processes > 1:
         command += ["--processes", str(processes)]
     program = Program(
-        ringonce(*command),
-        environment(),
-        context.folder,
-        context.folder / "worker.log",
-        ends=True,
+        ringonce(*command), environment(), context.folder, context.folder / "worker.log", ends=True
     )
     measured = drain(program, context.stub, count, servers)
     told = reported(context.folder, file)
     if told["sent"] != count:
         raise RuntimeError(f"the database says {told['sent']} of {count} were sent: {told}")
     return measured
+
+
+def refused(stub: Stub, **channel: Any) -> str:
+    """Why this version does not take these keys of a channel; nothing when it does."""
+    try:
+        Ringonce(push.config(stub, "sqlite://", channel=channel))
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def without_option(name: str) -> str:
+    """Why this version's worker does not take an option; nothing when it does."""
+    done = subprocess.run(ringonce("worker", "--help"), capture_output=True, text=True, check=True)
+    return "" if name in done.stdout else f"ringonce worker has no {name}"
 
 
 async def fill(config: dict[str, Any], count: int) -> None:

@@ -28,6 +28,8 @@ from tests.servers.postgres import LAUNCHER, PostgresServer, private_server
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tests.servers.postgres import Database
+
 ROOT = Path(__file__).parents[2]
 BENCH_VENV = ROOT / ".venv-bench"
 START_SECONDS = 30.0
@@ -72,6 +74,13 @@ class ServerError(RuntimeError):
 def postgres(settings: Mapping[str, str] | None = None) -> contextlib.AbstractContextManager[PostgresServer]:
     """Lend a PostgreSQL of one's own that keeps what it says it keeps (fsync and synchronous_commit are on)."""
     return private_server(fsync=True, settings={**POSTGRES, **(settings or {})})
+
+
+def settle(database: Database) -> None:
+    """Bring a database that was just filled to rest: statistics as autovacuum makes them, and nothing to be flushed."""
+    with database.connect() as connection:
+        connection.execute("VACUUM (ANALYZE)")
+        connection.execute("CHECKPOINT")
 
 
 def nginx_binary() -> str | None:
@@ -194,7 +203,7 @@ def valkey() -> Iterator[tuple[int, int]]:
     """
     binary = valkey_binary()
     if binary is None:
-        raise ServerError("there is no valkey-server: run `make bench-setup`, or put one on PATH")
+        raise ServerError("there is no valkey-server: put one on PATH, or run `make bench`, which brings one")
     with temporary("ringonce-valkey-") as folder:
 
         def command(port: int) -> list[str]:

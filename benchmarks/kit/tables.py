@@ -40,12 +40,17 @@ def facts(machine: Mapping[str, Any]) -> str:
     return f"Measured on {machine['date']} on {where}, with {what}. Load average before the run: {load}.\n"
 
 
-def markdown(part: Mapping[str, Any]) -> str:
-    """One part's result: title, notes, tables, the machine."""
-    pieces = [f"## {part['title']}\n"]
+def image(part: str, plot: Mapping[str, Any]) -> str:
+    """The file's name of a part's plot."""
+    return f"benchmarks-{part}-{plot['name']}.svg"
+
+
+def markdown(part: Mapping[str, Any], level: int = 2) -> str:
+    """One part's result, its heading at ``level``: tables, notes, the machine."""
+    pieces = [f"{'#' * level} {part['title']}\n"]
     for one in part.get("tables", ()):
         if one.get("title"):
-            pieces.append(f"### {one['title']}\n")
+            pieces.append(f"{'#' * (level + 1)} {one['title']}\n")
         pieces.append(table(one["columns"], one["rows"]))
     pieces += [f"{note}\n" for note in part.get("notes", ())]
     if "machine" in part:
