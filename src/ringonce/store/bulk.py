@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Bulk:
     """One statement for a table, built once.
 
-    An array costs the driver about half a microsecond per element, so of a new notification's 29 columns only
-    those that differ are sent for each row.
+    Drivers encode arrays element by element, so of a new notification's 29 columns only those that differ are sent
+    for each row.
     """
 
     def __init__(
