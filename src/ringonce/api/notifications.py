@@ -4,7 +4,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from ringonce.api import bodies, schemas
@@ -35,7 +35,7 @@ async def accept(
     idempotency_key: Annotated[
         str | None, Header(description="Stands for event_id; both must be equal.")
     ] = None,
-) -> JSONResponse:
+) -> Response:
     """Accept one event. It is stored when this answers; the providers are called later."""
     limit: int = request.app.state.max_payload
     raw: bytes | dict[str, Any] = await read(request)
@@ -48,13 +48,13 @@ async def accept(
                 field="Idempotency-Key",
                 mend="send one of them, or the same",
             )
-    return JSONResponse(accepted_view(await facade(request).notify(raw, caller=caller(request))), 202)
+    return _accepted(accepted_view(await facade(request).notify(raw, caller=caller(request))))
 
 
 @router.post(
     "/notifications/batch", status_code=202, response_model=list[schemas.Accepted], openapi_extra=bodies.MANY
 )
-async def accept_batch(request: Request) -> JSONResponse:
+async def accept_batch(request: Request) -> Response:
     """Accept many events in one transaction: all, or none and the index of the first bad one.
 
     An item whose event id is known with another body says `conflict`; the others are stored.
@@ -71,7 +71,12 @@ async def accept_batch(request: Request) -> JSONResponse:
     if len(items) > MOST_IN_A_BATCH:
         raise PayloadTooLarge(f"{len(items)} events; at most {MOST_IN_A_BATCH}", mend="send several batches")
     accepted = await facade(request).notify_many([bytes(item) for item in items], caller=caller(request))
-    return JSONResponse([accepted_view(item) for item in accepted], 202)
+    return _accepted([accepted_view(item) for item in accepted])
+
+
+def _accepted(view: object) -> Response:
+    """202, written by the encoder that costs least: a batch is answered with a line for each of its events."""
+    return Response(msgspec.json.encode(view), 202, media_type="application/json")
 
 
 @router.get("/notifications", response_model=schemas.Found)
