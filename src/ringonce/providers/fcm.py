@@ -58,7 +58,6 @@ _FLOOR = 60  # seconds; what a 429 without Retry-After means
 _LARGEST = 4_096
 _LONGEST_TTL = 2_419_200
 _JSON = "application/json"
-_JSON_TEXT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 _IR = OutcomeClass.INVALID_RECIPIENT
 _IP = OutcomeClass.INVALID_PAYLOAD
@@ -450,7 +449,7 @@ def _http(url: str, name: str) -> str:
 
 
 def _compact(value: object) -> bytes:
-    return _JSON_TEXT.encode(value).encode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _base64(data: bytes) -> str:
