@@ -199,8 +199,8 @@ def told(rounds: list[stats.Round], names: list[str], claims: int) -> dict[str, 
             (
                 f"Medians of {claims} claims from each database in turn; × is the median of the ratios to "
                 "the smallest, claim by claim. Beside the finished rows lie a tenth as many that are due "
-                "in a year, and the due ones. A claim is ringonce's own: look, draw a fence, lease, read "
-                "all that is needed to send. Bare is the one UPDATE over SELECT … FOR UPDATE SKIP LOCKED, "
+                "in a year, and the due ones. A claim is ringonce's own: a lease with its fence, and "
+                "all that is needed to send, read. Bare is the one UPDATE over SELECT … FOR UPDATE SKIP LOCKED, "
                 "through asyncpg."
             ),
         ],

@@ -1,5 +1,6 @@
 """The structure that every way in accepts: what is refused, and how it is said."""
 
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from ringonce import registry
 from ringonce.engine.channels import Channels, Entry
-from ringonce.engine.contract import decode, decode_event, encode_event, load
+from ringonce.engine.contract import check_texts, decode, decode_event, encode_event, load, plain
 from ringonce.errors import InputError, PayloadTooLarge
 from ringonce.model.policy import Channel
 
@@ -43,7 +44,7 @@ def test_the_stored_form_gives_the_event_back(channels: Channels) -> None:
         "send_at": "2026-12-01T09:00:00+03:00",
         "mentions": ["u2"],
     }
-    event = decode(body, "", "acme", channels)
+    event = decode(body, str, "acme", channels)
     assert decode_event(encode_event(event)) == event
     assert event.send_at == 1_796_104_800_000_000
     assert event.recipients[1].addresses == {"mail": ("b@example.com",), "box": ("x",)}
@@ -111,7 +112,7 @@ def test_what_a_named_channel_can_not_carry_is_refused(channels: Channels) -> No
 def test_unnamed_channels_refuse_only_what_none_can_carry(channels: Channels) -> None:
     """Without named channels the content is refused only when no channel at all can carry it."""
     mixed = {"recipients": ["u"], "content": {"html": "<b>only html</b>"}}
-    assert decode(mixed, "e", None, channels).content is not None
+    assert decode(mixed, lambda: "e", None, channels).content is not None
     settings = {"token": "1:abc"}
     chat_only = Channels(
         {"chat": Entry(Channel("chat", "telegram"), registry.build("telegram", settings))},
@@ -168,4 +169,25 @@ def test_nothing_but_input_errors(body: dict[str, Any]) -> None:
         {"box": Entry(Channel("box", "sandbox"), registry.build("sandbox", {}))}, lambda c, _: c
     )
     with suppress(InputError):
-        assert decode({**GOOD, **body}, "e", None, channels).event_id
+        assert decode({**GOOD, **body}, lambda: "e", None, channels).event_id
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=5)
+ANY_JSON = st.recursive(
+    ANY_TEXT, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3)
+)
+
+
+@given(ANY_JSON, st.booleans(), st.integers(0, 40))
+def test_a_glance_lets_nothing_pass_that_the_walk_refuses(inner: Any, escaped: bool, levels: int) -> None:
+    """Bytes that are plain at a glance hold no text that can not be stored, and are not too deep."""
+    for _ in range(levels):
+        inner = [inner]
+    raw = json.dumps({"data": inner}, ensure_ascii=escaped).encode(errors="surrogatepass")
+    if plain(raw):
+        with suppress(InputError):
+            # What can not be read at all is refused by ``load``.
+            check_texts(load(raw, 1_000_000))
+            return
+        with pytest.raises(InputError):
+            load(raw, 1_000_000)

@@ -247,3 +247,33 @@ async def test_pause_stops_a_lane(world: World) -> None:
     assert (await world.claim()).rows == ()
     world.now += 5 * SECOND
     assert len((await world.claim()).rows) == 1
+
+
+async def test_a_batch_of_different_beginnings(world: World) -> None:
+    """In one transaction each notification begins as its own event has it: now, later, suppressed, with an end."""
+    later, end = world.now + SECOND, world.now + 9 * SECOND
+    events = [
+        Event("now", recipients=people(1)),
+        Event("nobody", recipients=(Recipient("without"),), channels=("email",)),
+        Event("later", recipients=people(2), send_at=later),
+        Event("urgent", recipients=people(1), priority="high", expires_at=end),
+        Event("also nobody", recipients=(Recipient("other"),), channels=("email",)),
+    ]
+    accepted = await world.accept(*events)
+    found = {}
+    for item in accepted:
+        for brief in item.notifications:
+            life = await world.store.get(brief.id)
+            assert life is not None
+            state = life.row.state
+            found.setdefault(item.event_id, set()).add(
+                (state.status, state.next_attempt_at, state.expires_at)
+            )
+    assert found == {
+        "now": {(Status.PENDING, world.now, None)},
+        "nobody": {(Status.SUPPRESSED, None, None)},
+        "later": {(Status.PENDING, later, None)},
+        "urgent": {(Status.PENDING, world.now, end)},
+        "also nobody": {(Status.SUPPRESSED, None, None)},
+    }
+    assert {claimed.row.event_id for claimed in (await world.claim()).rows} == {"now", "urgent"}
