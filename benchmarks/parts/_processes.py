@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import functools
-import sys
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.kit import push, stats
-from benchmarks.kit.context import environment
-from benchmarks.kit.drain import Program, drain
-from benchmarks.kit.servers import ROOT
-from benchmarks.rig import programs
-from benchmarks.rig.fill import Fill
-from tests.servers.postgres import fresh_database
+from benchmarks.kit import stats
+from benchmarks.kit.ringonce import on_postgres
 
 if TYPE_CHECKING:
     from benchmarks.kit.context import Context
@@ -26,7 +20,10 @@ def measure(context: Context) -> dict[str, Any]:
     waiting = context.size(WAITING)
     names = {f"ringonce, processes: {count}": count for count in PROCESSES}
     rounds = context.alternate(
-        {name: functools.partial(emptied, context, count, waiting) for name, count in names.items()}
+        {
+            name: functools.partial(on_postgres, context, waiting, processes=count)
+            for name, count in names.items()
+        }
     )
     summary = stats.summarise(rounds)
     first = next(iter(names))
@@ -35,7 +32,7 @@ def measure(context: Context) -> dict[str, Any]:
         ratio = stats.ratio(rounds, name, first, "rate")
         of = summary[name]
         spread = [of["rate"][key] for key in ("median", "min", "max")]
-        used = [of[key]["median"] for key in ("cpu", "cpu_postgres", "cpu_stub")]
+        used = [of[key]["median"] for key in ("cpu", "cpu_postgres")]
         rows.append([names[name], *spread, ratio and ratio["median"], *used, of["extra"]["max"]])
     return {
         "rounds": rounds,
@@ -50,7 +47,6 @@ def measure(context: Context) -> dict[str, Any]:
                     "× one",
                     "Python µs",
                     "PostgreSQL µs",
-                    "stub µs",
                     "sent twice",
                 ],
                 "rows": rows,
@@ -75,23 +71,3 @@ def measure(context: Context) -> dict[str, Any]:
             )
         ],
     }
-
-
-def emptied(context: Context, count: int, waiting: int) -> dict[str, Any]:
-    """Fill a database of its own, empty it with so many processes."""
-    with fresh_database(context.postgres.database) as database:
-        config = push.config(context.stub, database.url("asyncpg"))
-        pattern = programs.migrated(config, push.event(0))[0]
-        with database.connect() as connection:
-            fill = Fill(connection, pattern, context.say)
-            fill.waiting(waiting - 1)
-            fill.settled()
-        file = programs.write(context.folder / f"processes-{count}.toml", config)
-        program = Program(
-            command=[sys.executable, "-m", "benchmarks.rig.several", str(count), str(file)],
-            environment=environment(),
-            folder=ROOT,
-            log=file.with_suffix(".log"),
-        )
-        servers = {"postgres": context.postgres.pid, "stub": context.stub.pid}
-        return drain(program, context.stub, waiting, servers)

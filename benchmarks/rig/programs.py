@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.kit.context import environment, ringonce
+from benchmarks.kit.ringonce import toml
 from benchmarks.kit.servers import ROOT, end
 from ringonce import Ringonce
 
@@ -73,16 +74,9 @@ def clocked() -> Iterator[Clocked]:
         end(process, signal.SIGTERM)
 
 
-def write(file: Path, config: Mapping[str, Mapping[str, Any]]) -> Path:
-    """A configuration as a file, for programs."""
-    lines: list[str] = []
-    for name, section in config.items():
-        tables = section.items() if name == "channels" else [("", section)]
-        for key, table in tables:
-            # What JSON says of texts, numbers, flags and lists of them, TOML reads as the same.
-            lines += [f"[{name}.{key}]" if key else f"[{name}]"]
-            lines += [f"{setting} = {json.dumps(value)}" for setting, value in table.items()]
-    file.write_text("\n".join(lines))
+def write(file: Path, config: dict[str, Any]) -> Path:
+    """A configuration as a file of this name."""
+    file.write_text("\n".join(toml(config)) + "\n")
     return file
 
 
