@@ -9,7 +9,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmarks.kit import machine, servers, stats
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from benchmarks.kit.servers import Stub
     from tests.servers.postgres import PostgresServer
+
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -31,6 +33,7 @@ class Context:
         only: variants that were asked for; empty for all.
         folder: for files; removed at the end.
         stack: closes at the end whatever is put on it.
+        kept: what ``once`` has made.
     """
 
     runs: int
@@ -38,6 +41,7 @@ class Context:
     only: frozenset[str]
     folder: Path
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    kept: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def postgres(self) -> PostgresServer:
@@ -53,6 +57,13 @@ class Context:
     def valkey(self) -> tuple[int, int]:
         """One Valkey: port and process id."""
         return self.stack.enter_context(servers.valkey())
+
+    def once(self, name: str, make: Callable[[], Made]) -> Made:
+        """What ``make`` gave when it was first asked for under this name."""
+        if name not in self.kept:
+            self.kept[name] = make()
+        made: Made = self.kept[name]
+        return made
 
     def size(self, full: int) -> int:
         """How many to take where ``full`` is right for figures."""

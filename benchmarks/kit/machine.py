@@ -10,7 +10,7 @@ import platform
 import subprocess
 from pathlib import Path
 
-from benchmarks.kit.servers import nginx_binary
+from benchmarks.kit.servers import nginx_binary, valkey_binary
 from tests.servers.postgres import PostgresError, find_binaries
 
 PACKAGES = ("ringonce", "asyncpg", "psycopg", "pycurl", "sqlalchemy", "uvloop", "msgspec")
@@ -27,7 +27,7 @@ def facts() -> dict[str, object]:
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "versions": _versions(),
-        "commit": _told("git", "rev-parse", "--short=12", "HEAD"),
+        "commit": _told("git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"),
     }
 
 
@@ -54,6 +54,8 @@ def _versions() -> dict[str, str]:
         found["postgresql"] = _told(str(find_binaries() / "postgres"), "--version").split()[2]
     if nginx := nginx_binary():
         found["nginx"] = _told(nginx, "-v").rpartition("/")[2]
+    if valkey := valkey_binary():
+        found["valkey"] = _told(valkey, "--version").partition("v=")[2].partition(" ")[0]
     if node := _told("node", "--version"):
         found["node"] = node.removeprefix("v")
     return found

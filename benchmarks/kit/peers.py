@@ -48,6 +48,7 @@ class Peer:
         processes: how many processes work.
         settings: in words, for the table.
         more: more of its environment.
+        usual: it is how applications use it; otherwise it does not count as the best peer.
     """
 
     title: str
@@ -59,6 +60,7 @@ class Peer:
     processes: int = 1
     settings: str = ""
     more: tuple[tuple[str, str], ...] = ()
+    usual: bool = True
 
     @property
     def node(self) -> bool:
@@ -95,6 +97,15 @@ PEERS: dict[str, Peer] = {
         "graphile.mjs",
         20_000,
         settings="100 jobs at once, local queue of 500, completion in batches (250 ms), undici",
+    ),
+    "graphile-dispatch": Peer(
+        "graphile-worker, low-level client",
+        "graphile-worker",
+        "graphile.mjs",
+        20_000,
+        settings="the same with undici's dispatch, which is meant for libraries; not counted as the best peer",
+        more=(("BENCH_CLIENT", "dispatch"),),
+        usual=False,
     ),
     "pg-boss": Peer(
         "pg-boss",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from benchmarks.kit.drain import Program, drain
 from benchmarks.kit.servers import settle, temporary
 from ringonce import Ringonce
 from ringonce.errors import ConfigError
-from tests.servers.postgres import fresh_database
+from tests.servers.postgres import create_database, fresh_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,26 +23,43 @@ if TYPE_CHECKING:
 
     from benchmarks.kit.context import Context
     from benchmarks.kit.servers import Stub
+    from tests.servers.postgres import Database
 
 BATCH = 1_000
 
 
 def on_postgres(context: Context, count: int, *, processes: int = 1, **channel: Any) -> dict[str, float]:
-    """Empty a queue of ``count`` on a fresh PostgreSQL database; ``channel``: more keys of the channel."""
+    """Empty a queue of ``count`` on a PostgreSQL database of its own; ``channel``: more keys of the channel."""
     server = context.postgres
-    with fresh_database(server.database) as database:
-        config = push.config(context.stub, database.url("asyncpg"), channel=channel)
-        asyncio.run(fill(config, count))
+    template = context.once(f"postgres {count} {channel}", lambda: filled_postgres(context, count, channel))
+    with fresh_database(server.database, template.name) as database:
         settle(database)
+        config = push.config(context.stub, database.url("asyncpg"), channel=channel)
         return emptied(context, config, count, {"postgres": server.pid}, processes)
 
 
 def on_sqlite(context: Context, count: int, **channel: Any) -> dict[str, float]:
-    """Empty a queue of ``count`` in a fresh SQLite file, with the settings that a file has by default."""
+    """Empty a queue of ``count`` in a SQLite file of its own, with the settings that a file has by default."""
+    template = context.once(f"sqlite {count} {channel}", lambda: filled_sqlite(context, count, channel))
     with temporary("ringonce-sqlite-") as folder:
+        shutil.copytree(template, folder, dirs_exist_ok=True)
+        os.sync()
         config = push.config(context.stub, f"sqlite:///{folder / 'queue.db'}", channel=channel)
-        asyncio.run(fill(config, count))
         return emptied(context, config, count, {})
+
+
+def filled_postgres(context: Context, count: int, channel: dict[str, Any]) -> Database:
+    """A database with a full queue, to be copied: to fill one anew for each run would take longer than to empty it."""
+    database = create_database(context.postgres.database)
+    asyncio.run(fill(push.config(context.stub, database.url("asyncpg"), channel=channel), count))
+    return database
+
+
+def filled_sqlite(context: Context, count: int, channel: dict[str, Any]) -> Path:
+    """A folder with a file that holds a full queue, to be copied."""
+    folder = context.stack.enter_context(temporary("ringonce-sqlite-"))
+    asyncio.run(fill(push.config(context.stub, f"sqlite:///{folder / 'queue.db'}", channel=channel), count))
+    return folder
 
 
 def emptied(

@@ -12,8 +12,16 @@ WIDTH, ROW, LEFT, RIGHT, TOP = 860, 26, 240, 110, 44
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table; every column but the first is aligned right. None is told as a dash."""
-    rule = [":--", *("--:" for _ in columns[1:])]
+    """A Markdown table; columns of texts are aligned left. None is told as a dash.
+
+    Raises ValueError when a row has too many cells or too few.
+    """
+    if any(len(row) != len(columns) for row in rows):
+        raise ValueError(f"each row has {len(columns)} cells")
+    texts = [
+        all(value is None or isinstance(value, str) for value in values) for values in zip(*rows, strict=True)
+    ]
+    rule = [":--" if left else "--:" for left in texts or [True] * len(columns)]
     lines = [columns, rule, *([cell(value) for value in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 

@@ -26,17 +26,7 @@ if TYPE_CHECKING:
 COUNT = 20_000
 BARE = 50_000
 SHOWN = ("rate", "cpu", "cpu_postgres", "cpu_valkey", "lost", "extra")
-COLUMNS = (
-    "",
-    "deliveries/s",
-    "least",
-    "most",
-    "CPU µs each",
-    "database CPU µs each",
-    "lost",
-    "extra",
-    "queue",
-)
+COLUMNS = ("", "deliveries/s", "least", "most", "CPU µs each", "database CPU µs each", "lost", "extra")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +65,11 @@ def run(context: Context) -> dict[str, Any]:
         "title": "Deliveries by one worker",
         "rounds": rounds,
         "left_out": left_out,
-        "tables": [rates(rounds, known), ratios(rounds, titles), settings(known, titles)],
+        "tables": [
+            one
+            for one in (rates(rounds, known), ratios(rounds, titles), settings(known, titles))
+            if one["rows"]
+        ],
         "plots": [plot(rounds, titles)],
         "notes": [f"Left out: {known[name].title} ({reason})." for name, reason in left_out.items()],
     }
@@ -165,7 +159,7 @@ def rates(rounds: Sequence[Round], known: dict[str, Variant]) -> dict[str, Any]:
 def ratios(rounds: Sequence[Round], titles: dict[str, str]) -> dict[str, Any]:
     """What the rates are to each other, round by round."""
     peers = [name for name in PEERS if name in titles]
-    best = stats.best(rounds, peers, "rate")
+    best = stats.best(rounds, [name for name in peers if PEERS[name].usual], "rate")
     below = dict.fromkeys([*([best] if best else []), *peers])
     pairs = [
         *((above, one) for above in ("ringonce", "no-mark", "sqlite") for one in below),

@@ -38,13 +38,14 @@ from ringonce.model.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.core.render import Template
     from ringonce.model.event import Event
     from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Address
+    from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
     from ringonce.model.transition import Note
 
     Deliver: TypeAlias = Callable[[Sequence[tuple[object, Answer]]], None]
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
 
 __all__ = [
+    "PRUNE_LEASE",
     "RETRY_LEASE",
     "Accepted",
     "AttemptRow",
@@ -92,11 +94,13 @@ __all__ = [
     "Telemetry",
     "Templates",
     "TimelineEntry",
+    "Wakeup",
     "Wire",
     "Write",
 ]
 
 RETRY_LEASE = "notifications:retry-worker"
+PRUNE_LEASE = "notifications:pruner"
 
 
 class Clock(Protocol):
@@ -155,6 +159,25 @@ class Wire(Protocol):
         ...
 
 
+class Wakeup(Protocol):
+    """Hints between processes that there may be something to do. Nothing depends on one: who gets none polls."""
+
+    def hint(self, channels: Collection[str] = (), /) -> None:
+        """Tell other processes that these channels may have something to send; none: anything may be to do.
+
+        Returns at once. To be called after the commit, in the event loop.
+        """
+        ...
+
+    def listen(self, heard: Callable[[frozenset[str]], None], /) -> None:
+        """Call ``heard`` with the channels of each hint of others, in the event loop; none: anything."""
+        ...
+
+    async def close(self) -> None:
+        """Send what waits, give all connections back. It may be used again."""
+        ...
+
+
 class Telemetry(Protocol):
     """Counters, gauges, alerts, and events of ours in process."""
 
@@ -168,6 +191,11 @@ class Telemetry(Protocol):
 
     def alert(self, kind: str, text: str, /, **labels: str) -> None:
         """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+        ...
+
+    @property
+    def heard(self) -> bool:
+        """The program listens to events of ours."""
         ...
 
     def tell(self, event: OutboxRow, /) -> None:
@@ -288,8 +316,21 @@ class Store(Protocol):
         ...
 
     # dispatch
-    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
-        """Lease up to ``limit`` due and armed rows of a lane that is not paused."""
+    async def claim(
+        self,
+        lane: str,
+        owner: str,
+        limit: int,
+        lease: int,
+        *,
+        begin: bool = False,
+        now: int | None = None,
+    ) -> Batch:
+        """Lease up to ``limit`` due and armed rows of a lane that is not paused.
+
+        With ``begin`` the claim is the mark as well: each row comes back with its attempt begun (``lease.started_at``),
+        but those of a withdrawn subject.
+        """
         ...
 
     async def mark(
@@ -312,6 +353,13 @@ class Store(Protocol):
         now: int | None = None,
     ) -> int:
         """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
+        ...
+
+    async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
+        """Give back, begun or not, all rows of a lane that ``owner`` holds besides ``known``; how many.
+
+        For an owner whose claim may have been done although its reply was lost: what it does not know it never sends.
+        """
         ...
 
     async def extend(
@@ -347,6 +395,33 @@ class Store(Protocol):
 
     async def arm(self, term: int, holder: str, *, limit: int = 500, now: int | None = None) -> int:
         """Release due failed rows to the workers; only while (holder, term) holds RETRY_LEASE."""
+        ...
+
+    async def prune(
+        self,
+        term: int,
+        holder: str,
+        keep: Retention,
+        *,
+        walk: Walk | None = None,
+        limit: int = 500,
+        now: int | None = None,
+    ) -> Pruned:
+        """Look at the next ``limit`` rows and remove what is over and old; only while (term, holder) holds PRUNE_LEASE.
+
+        ``walk``: where the step before ended; None: from the beginning.
+        """
+        ...
+
+    async def snapshots(self) -> list[Snapshot]:
+        """Who keeps dead rows from being removed. Nobody does on SQLite."""
+        ...
+
+    def shorten(self, *, on: bool) -> None:
+        """Let claims pass by the oldest part of their index, where all is dead while a snapshot is held.
+
+        What lies there all the same (armed again, committed late) is found within a few seconds.
+        """
         ...
 
     # leases and lanes

@@ -77,10 +77,16 @@ def test_summaries_of_what_is_a_number() -> None:
 
 
 def test_table_is_markdown() -> None:
-    """Names to the left, figures to the right, nothing where nothing was measured, no bar that ends a cell."""
+    """Texts to the left, figures to the right, a dash where nothing was measured, no bar that ends a cell."""
     assert tables.table(["", "x"], [["a|b", 12345.6], ["c", 0.12345], ["d", None]]) == (
         "|  | x |\n| :-- | --: |\n| a\\|b | 12,346 |\n| c | 0.123 |\n| d | - |\n"
     )
+
+
+def test_table_refuses_rows_that_do_not_fit() -> None:
+    """A row with a cell too few would put figures under the wrong heading."""
+    with pytest.raises(ValueError, match="2 cells"):
+        tables.table(["", "x"], [["a", 1], ["b"]])
 
 
 def test_plot_puts_the_longest_first_and_escapes() -> None:

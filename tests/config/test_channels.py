@@ -54,7 +54,7 @@ def test_change_keeps_what_it_does_not_name() -> None:
         ({"account": "b"}, "account"),
         ({"max_attempts": 0}, "at least 1"),
         ({"rate": "1/s"}, "not available yet"),
-        ({"mark": False}, "not available yet"),
+        ({"mark": False, "in_doubt": "hold"}, "remove it, or set in_doubt"),
     ],
 )
 def test_change_refuses_what_is_no_change(changes: dict[str, object], said: str) -> None:

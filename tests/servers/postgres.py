@@ -140,15 +140,16 @@ def find_binaries() -> Path:
     )
 
 
-def _account() -> tuple[int, int]:
-    """Tell user and group that the server runs as."""
+def account() -> tuple[int, int]:
+    """Tell user and group that a server runs as which refuses root."""
     if os.getuid() != 0:
         return os.getuid(), os.getgid()
     nobody = pwd.getpwnam("nobody")
     return nobody.pw_uid, nobody.pw_gid
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Tell a port that was just free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -181,7 +182,7 @@ class PostgresServer:
         self.data = self.folder / "data"
         self.log = self.folder / "server.log"
         self.database = Database("127.0.0.1", 0, "postgres", secrets.token_hex(16), "postgres")
-        self._account = _account()
+        self._account = account()
         self._binaries = binaries or find_binaries()
         self._process: subprocess.Popen[bytes] | None = None
         self._settings = {
@@ -264,7 +265,7 @@ class PostgresServer:
         deadline = time.monotonic() + START_SECONDS
         while True:
             if not self.database.port:
-                self.database = replace(self.database, port=_free_port())
+                self.database = replace(self.database, port=free_port())
             if self._launch(deadline):
                 return
             words = self.log.read_text(errors="replace")[-2000:]

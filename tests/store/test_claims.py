@@ -6,7 +6,6 @@ from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import Status
 from ringonce.model.transition import Note
 from ringonce.ports import Invalidation
-from ringonce.store.claims import shares
 from tests.store.kit import LEASE, NOBODY, SECOND, UNREACHABLE, World
 
 
@@ -36,13 +35,61 @@ async def test_claim_takes_the_most_urgent_first(world: World) -> None:
     assert [c.row.event_id for c in (await world.claim(9)).rows] == ["e-2", "e-1"]
 
 
-def test_shares_are_weighted_never_strict() -> None:
-    """A full lane of high priority leaves room for the others, and with batches of one all get their turn."""
-    assert shares(10, [100, 100, 100], 0) == [6, 3, 1]
-    assert shares(10, [100, 0, 100], 0) == [9, 0, 1]
-    assert shares(10, [1, 2, 3], 0) == [1, 2, 3]
-    served = [shares(1, [9, 9, 9], turn).index(1) for turn in range(10)]
-    assert [served.count(priority) for priority in range(3)] == [7, 2, 1]
+@pytest.mark.parametrize(
+    ("waiting", "taken"),
+    [((12, 12, 12), [6, 3, 1]), ((12, 0, 12), [9, 0, 1]), ((1, 2, 3), [1, 2, 3])],
+)
+async def test_priorities_are_weighted_never_strict(
+    world: World, waiting: tuple[int, ...], taken: list[int]
+) -> None:
+    """A full lane of high priority leaves room for the others, and what one leaves the others take."""
+    names = ("high", "normal", "low")
+    for name, count in zip(names, waiting, strict=True):
+        for number in range(count):
+            await world.one(f"{name}-{number}", priority=name)
+    rows = (await world.claim(10)).rows
+    assert [sum(claimed.row.priority == name for claimed in rows) for name in names] == taken
+
+
+async def test_with_batches_of_one_all_priorities_get_their_turn(world: World) -> None:
+    """Of ten claims of one row each, seven serve high, two normal, one low priority."""
+    names = ("high", "normal", "low")
+    for number in range(10):
+        for name in names:
+            await world.one(f"{name}-{number}", priority=name)
+    served = [(await world.claim(1)).rows[0].row.priority for _ in range(10)]
+    assert [served.count(name) for name in names] == [7, 2, 1]
+
+
+async def test_a_claim_may_begin_the_attempts(world: World) -> None:
+    """Claimed to begin, a row has its attempt open at once, and a later mark finds it begun."""
+    id_ = await world.one()
+    (claimed,) = (await world.store.claim("email", "w-1", 10, LEASE, begin=True, now=world.now)).rows
+    assert (claimed.row.lease.attempt, claimed.row.lease.started_at) == (1, world.now)
+    assert claimed.row.state.open
+    row = (await world.life(id_)).row
+    assert (row.lease.attempt, row.lease.started_at) == (1, world.now)
+    assert dict((await world.mark(claimed)).begun) == {}
+
+
+async def test_a_tombstone_stops_a_claim_from_beginning(world: World) -> None:
+    """A row of a withdrawn subject is leased, not begun, and the mark says why."""
+    id_ = await world.one(subject="order:1")
+    store = world.store
+    await store._run(lambda c: store._sweeps.bury(c, "", "order:1", "x", world.now))
+    (claimed,) = (await world.store.claim("email", "w-1", 10, LEASE, begin=True, now=world.now)).rows
+    assert (claimed.row.lease.attempt, claimed.row.lease.started_at) == (0, None)
+    assert dict((await world.mark(claimed)).cancelled) == {id_: "order:1"}
+
+
+async def test_a_claim_tells_of_changed_settings(world: World) -> None:
+    """The stamp of a claim is another one after each change of a channel's settings, and only then."""
+    stamps = [(await world.claim()).stamp, (await world.claim()).stamp]
+    for enabled in (False, True, None):
+        await world.store.override("email", {"enabled": enabled}, now=world.now)
+        stamps.append((await world.claim()).stamp)
+    assert stamps[0] == stamps[1]
+    assert len(set(stamps)) == 4
 
 
 async def test_expired_rows_are_not_claimed(world: World) -> None:

@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 CHANNEL_KEYS = ("provider", *(key.name for key in POLICY_KEYS), *TABLES_OF_A_CHANNEL)
 """Every key of a channel that is not its provider's own."""
 
-OF_THE_CHANNEL = ("enabled", "timeout", "lease", "concurrency", "account")
+OF_THE_CHANNEL = ("enabled", "timeout", "lease", "concurrency", "mark", "account")
 CHANGEABLE = (*(key.name for key in POLICY_KEYS if key.name != "account"), *TABLES_OF_A_CHANNEL)
 """What can be changed without a restart."""
 
@@ -59,6 +59,7 @@ def change(channel: Channel, changes: Mapping[str, object]) -> Channel:
     table = Table(dict(changes), f"channels.{channel.name}", problems)
     table.reject(CHANGEABLE, LATER_CHANNEL_KEYS)
     changed, _ = _apply(channel, table)
+    _check_mark(changed.mark, changed.policy.in_doubt, table.at("mark"), problems)
     problems.stop()
     return changed
 
@@ -88,6 +89,15 @@ def _apply(channel: Channel, table: Table) -> tuple[Channel, frozenset[str]]:
         table.problems.add(table.at("hold_for"), 'has no effect without in_doubt = "hold"', "remove it")
     of_the_channel = {key: value for key, value in values.items() if key in OF_THE_CHANNEL}
     return replace(channel, policy=policy, **of_the_channel), frozenset(given)
+
+
+def _check_mark(mark: bool, in_doubt: InDoubt, key: str, problems: Problems) -> None:  # noqa: FBT001 - as configured
+    if not mark and in_doubt is not InDoubt.RESEND:
+        problems.add(
+            key,
+            f'can not be off with in_doubt = "{in_doubt}": a crash would leave calls in doubt that never began',
+            'remove it, or set in_doubt = "resend" where the receiver ignores or replaces a repeat',
+        )
 
 
 def _backoff(before: Backoff, values: dict[str, Any], table: Table) -> Backoff:
@@ -129,5 +139,6 @@ def with_provider_defaults(
             'has no effect without in_doubt = "hold"',
             "remove it, or set in_doubt",
         )
+    _check_mark(channel.mark, policy.in_doubt, f"channels.{channel.name}.mark", problems)
     problems.stop()
     return replace(channel, policy=policy)

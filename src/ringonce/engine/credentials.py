@@ -93,6 +93,10 @@ class Credentials:
         slot, now = self._slot(entry), self._clock()
         return 0 if _good(slot, now) or slot.missing is None else max(0, slot.missing.until - now)
 
+    def ready(self, entry: Entry) -> bool:
+        """A call can be made now, as far as credentials go."""
+        return _good(self._slot(entry), self._clock())
+
     def get(self, entry: Entry, wake: Callable[[], None]) -> Held | Missing:
         """What calls of this channel are to be made with; ``wake`` is called when a running fetch has ended."""
         slot, now = self._slot(entry), self._clock()

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from ringonce.core.machine import exhausted
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, judge, unread
+from ringonce.errors import StoreError
 from ringonce.model.outcome import Outcome
 from ringonce.model.policy import OnAuth
 from ringonce.model.transition import Answered, Cancel, Expire, Note
 from ringonce.ports import Change
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
@@ -32,7 +32,10 @@ log = logging.getLogger("ringonce")
 
 POLL_BUSY = 0.02
 POLL_IDLE = 1.0
-REFRESH = 0.05
+WAVE = 4
+"""While more waits than was taken, a claim is for a quarter of the slots at least: fewer, larger transactions."""
+LOST_FOR = 1.0
+"""Seconds for which a claim whose reply was lost may still come to be: what it leased is looked for as long."""
 
 
 @dataclass(slots=True)
@@ -50,14 +53,13 @@ class Shared:
     failing: LaneBrake
     clock: Clock
     entropy: Entropy
-    refreshed: float = field(default=-1.0)
+    stamp: int | None = None
 
-    async def refresh(self) -> None:
-        """Read the channels' overrides anew (lanes that turn within the same 50 ms share one look)."""
-        now = self.clock.monotonic()
-        if now - self.refreshed >= REFRESH:
-            self.refreshed = now
+    async def refresh(self, stamp: int | None = None) -> None:
+        """Read the channels' overrides anew, unless a claim says by its ``stamp`` that they are those we know."""
+        if stamp is None or stamp != self.stamp:
             self.channels.apply(await self.store.overrides())
+            self.stamp = stamp
 
 
 @dataclass(slots=True)
@@ -95,6 +97,8 @@ class Lane:
         self._poll = POLL_BUSY
         self._clock_pair = (0, 0.0)
         self._paused = False
+        self._full = False
+        self._lost: float | None = None
         self.wake = _nothing
 
     @property
@@ -117,21 +121,24 @@ class Lane:
         if self._paused:
             self._paused = False
             self._return_ready()
-        if self._undone:
+        if self._undone or self._lost is not None:
             await self._undo()
-        await self._shared.refresh()
-        entry = self._shared.channels.get(self.name)
-        if entry is None or not entry.channel.enabled:
+        entry = self._entry()
+        if entry is None:
+            await self._shared.refresh()
+            entry = self._entry()
+        if entry is None:
             await self.give_back()
             return POLL_IDLE
         if not self._ready and (blocked := self._shared.credentials.blocked(entry)):
             return min(POLL_IDLE, blocked / 1_000_000)  # nothing is claimed that could not be sent
         free = self._free(entry)
-        if free <= 0:
+        if free <= 0 or (self._full and self._flying and free * WAVE < entry.channel.concurrency):
             return POLL_IDLE  # an answer wakes the loop before
-        full = await self._claim(entry, free)
-        if self._paused:
-            return 0.0  # what was claimed before the pause was known goes back
+        await self._claim(entry, free)
+        entry = self._entry()
+        if entry is None or self._paused:
+            return 0.0  # what was claimed before this was known goes back
         held = self._shared.credentials.get(entry, self._woken) if self._ready else None
         if isinstance(held, Missing):
             if held.outcome is not None:
@@ -143,12 +150,17 @@ class Lane:
             return self._poll * (0.5 + self._shared.entropy.jitter())
         self._poll = POLL_BUSY
         await self._wave(entry, wave, held.credential)
-        return 0.0 if self._ready or full else POLL_BUSY * self._shared.entropy.jitter()
+        return 0.0 if self._ready or self._full else POLL_BUSY * self._shared.entropy.jitter()
+
+    def _entry(self) -> Entry | None:
+        """The channel as it is now, if it sends at all."""
+        entry = self._shared.channels.get(self.name)
+        return entry if entry is not None and entry.channel.enabled else None
 
     async def give_back(self) -> None:
         """Give everything back that led to no call: rows claimed and not begun, marks that were not used."""
         self._return_ready()
-        if self._undone:
+        if self._undone or self._lost is not None:
             await self._undo()
 
     def _return_ready(self) -> None:
@@ -159,19 +171,32 @@ class Lane:
         limit = 1 if self._shared.failing.probing(self.name) else entry.channel.concurrency
         return limit - len(self._flying)
 
-    async def _claim(self, entry: Entry, free: int) -> bool:
-        """Top the ready rows up; True when there may be more where these came from."""
+    async def _claim(self, entry: Entry, free: int) -> None:
+        """Top the ready rows up, and begin their attempts in the same breath where nothing stands between."""
+        shared, channel = self._shared, entry.channel
         if len(self._ready) >= free:
-            return True
-        # A small prefetch keeps the slots full while the next claim is on its way; it is never marked.
-        wanted = free + (entry.channel.concurrency if free > 1 else 0) - len(self._ready)
-        before = self._shared.clock.monotonic()
-        batch = await self._shared.store.claim(self.name, self._shared.owner, wanted, entry.channel.lease)
-        self._clock_pair = (batch.now, self._shared.clock.monotonic())
-        until = before + entry.channel.lease / 1_000_000
+            return
+        begin = not (shared.guards.watching or entry.provider.stored) and shared.credentials.ready(entry)
+        # A small prefetch keeps the slots full while the next claim is on its way; what has begun is sent at once,
+        # unless the channel takes the doubts about a prefetch upon itself.
+        prefetch = channel.concurrency if free > 1 and not (begin and channel.mark) else 0
+        wanted = free + prefetch - len(self._ready)
+        before = shared.clock.monotonic()
+        try:
+            batch = await shared.store.claim(self.name, shared.owner, wanted, channel.lease, begin=begin)
+        except StoreError:
+            self._lost = before
+            raise
+        after = shared.clock.monotonic()
+        self._clock_pair = (batch.now, after)
+        self._full = len(batch.rows) >= wanted
+        until = before + channel.lease / 1_000_000
         self._held.update((claimed.row.id, Holding(_fence(claimed.row), until)) for claimed in batch.rows)
-        self._ready.extend(batch.rows)
-        return len(batch.rows) >= wanted
+        if begin and after - before > channel.lease / 2_000_000:
+            self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in batch.rows)
+        else:
+            self._ready.extend(batch.rows)
+        await shared.refresh(batch.stamp)
 
     def _woken(self) -> None:
         self.wake()
@@ -213,33 +238,32 @@ class Lane:
 
     async def _carry(self, entry: Entry, wave: list[Claimed], credential: str | None) -> None:
         now = self._now()
-        await self._guard(wave, now)
-        requests: dict[UUID, tuple[Claimed, Request]] = {}
+        if self._shared.guards.watching:
+            await self._guard(wave, now)
+        begun: list[tuple[Claimed, Request]] = []
+        others: dict[UUID, tuple[Claimed, Request]] = {}
+        ended: list[tuple[Row, Answered | Cancel | Expire]] = []
         for claimed in wave:
-            state = claimed.row.state
-            if state.expires_at is not None and state.expires_at <= now:
-                self._settle_unbegun(claimed.row, Expire())
-                continue
-            if claimed.address_changed and claimed.row.address and claimed.row.address.invalidated_at is None:
-                self._settle_unbegun(
-                    claimed.row, Cancel(by="address", reason="the address has another owner now")
-                )
-                continue
-            if exhausted(state, entry.channel.policy):
-                # max_attempts was lowered while the row waited.
-                self._settle_unbegun(claimed.row, Answered(_number(claimed.row), NO_CALL_LEFT, begun=False))
-                continue
-            if entry.provider.stored:
-                # It was not due when it was accepted, or its channel was off: now it goes into the inbox.
-                self._settle_unbegun(claimed.row, Answered(_number(claimed.row), STORED, begun=False))
+            row = claimed.row
+            event = _end(entry, claimed, now)
+            if event is not None:
+                ended.append((row, event))
                 continue
             built = build(entry, claimed, now, self._shared.entropy, credential)
             if isinstance(built, Outcome):
-                self._settle_unbegun(claimed.row, Answered(_number(claimed.row), built, begun=False))
+                ended.append((row, Answered(_number(row), built, begun=False)))
+            elif _begun(row):
+                begun.append((claimed, built))
             else:
-                requests[claimed.row.id] = (claimed, built)
-        if requests:
-            await self._mark_and_send(entry, requests, credential)
+                others[row.id] = (claimed, built)
+        if begun:
+            self._send(entry, begun, credential)
+        if others:
+            await self._mark_and_send(entry, others, credential)
+        if marks := [(row.id, _fence(row)) for row, _ in ended if _begun(row)]:
+            await self._shared.store.undo(self._shared.owner, marks)
+        for row, event in ended:
+            self._settle_unbegun(row, event)
 
     def _now(self) -> int:
         """The store's time: that of the last claim and what has passed since."""
@@ -270,21 +294,33 @@ class Lane:
         before = shared.clock.monotonic()
         # When this fails, the mark may have been written and only its reply lost: the wave's end takes it back.
         marked = await shared.store.mark(shared.owner, rows)
-        started = shared.clock.monotonic()
-        slow = started - before > entry.channel.lease / 2_000_000
-        batch: list[tuple[object, Request]] = []
-        sent: list[tuple[UUID, int]] = []
-        for id_, number in marked.begun.items():
-            holding = self._held.get(id_)
-            if slow or holding is None or started >= holding.until:
-                continue  # not sure that the lease is still ours when the request goes out
-            if self._paused:
-                continue  # it became known since this turn began
-            claimed, request = requests[id_]
-            batch.append((Flight(entry, claimed.row, number, marked.now, started, credential), request))
-            sent.append((id_, _fence(claimed.row)))
+        self._clock_pair = (marked.now, shared.clock.monotonic())
+        if self._clock_pair[1] - before <= entry.channel.lease / 2_000_000:
+            begun = [requests[id_] for id_ in marked.begun]
+            self._send(entry, begun, credential, marked.begun)
         for id_, subject in marked.cancelled.items():
             self._settle_unbegun(requests[id_][0].row, Cancel(by="subject", reason=subject))
+
+    def _send(
+        self,
+        entry: Entry,
+        begun: Sequence[tuple[Claimed, Request]],
+        credential: str | None,
+        numbers: Mapping[UUID, int] | None = None,
+    ) -> None:
+        """Hand over what has durably begun and is certainly still ours; the wave's end takes back the rest."""
+        shared = self._shared
+        started, started_at = shared.clock.monotonic(), self._now()
+        batch: list[tuple[object, Request]] = []
+        sent: list[tuple[UUID, int]] = []
+        for claimed, request in begun:
+            row = claimed.row
+            holding = self._held.get(row.id)
+            if holding is None or started >= holding.until or self._paused:
+                continue
+            number = _number(row) if numbers is None else numbers[row.id]
+            batch.append((Flight(entry, row, number, started_at, started, credential), request))
+            sent.append((row.id, _fence(row)))
         if batch:
             # A wire that raises has taken none of them: the wave's end takes their marks back.
             shared.wire.submit(batch, self.deliver)
@@ -307,7 +343,7 @@ class Lane:
                 log.exception("bug: the answer to notification %s could not be judged", token.row.id)
                 outcome = unread(token.entry)
                 change = self._change(token, outcome, ended_at)
-            shared.settler.put(change).add_done_callback(self._landed)
+            shared.settler.put(change, self._landed)
             pause = shared.failing.judge(self.name, outcome, ended_at)
             if pause is not None:
                 self._paused = True
@@ -334,23 +370,21 @@ class Lane:
             account=row.account,
         )
         guard = (self._shared.owner, _fence(row))
-        return Change(row.id, Answered(flight.number, outcome), guard=guard, attempt=attempt)
+        return Change(row.id, Answered(flight.number, outcome), guard=guard, attempt=attempt, row=row)
 
-    def _landed(self, future: asyncio.Future[Settled]) -> None:
-        if not future.cancelled():
-            settled = future.result()
-            change, write = settled.change, settled.write
-            if write is not None and any(pause.lane == self.name for pause in write.pauses):
-                self._paused = True  # what is ready was claimed before, and waits like the rest
-            fence = change.guard[1] if change.guard else 0
-            self._flying.discard((change.id, fence))
-            self._forget(change.id, fence)
-            self.wake()
+    def _landed(self, settled: Settled) -> None:
+        change, write = settled.change, settled.write
+        if write is not None and any(pause.lane == self.name for pause in write.pauses):
+            self._paused = True  # what is ready was claimed before, and waits like the rest
+        fence = change.guard[1] if change.guard else 0
+        self._flying.discard((change.id, fence))
+        self._forget(change.id, fence)
+        self.wake()
 
     def _settle_unbegun(self, row: Row, event: Answered | Cancel | Expire) -> None:
         self._pending.pop(row.id, None)
         change = Change(row.id, event, guard=(self._shared.owner, _fence(row)))
-        self._shared.settler.put(change).add_done_callback(self._landed)
+        self._shared.settler.put(change, self._landed)
 
     def _forget(self, id_: UUID, fence: int) -> None:
         if self._pending.get(id_) == fence:
@@ -362,7 +396,14 @@ class Lane:
     async def _undo(self) -> None:
         """Take marks back that led to no call, and give the rows back. Tried again until it is done."""
         shared = self._shared
+        if self._lost is not None:
+            at = shared.clock.monotonic()
+            await shared.store.give_up(shared.owner, self.name, list(self._held))
+            if at - self._lost >= LOST_FOR:
+                self._lost = None
         rows = list(self._undone.items())
+        if not rows:
+            return
         await shared.store.undo(shared.owner, rows)
         if await shared.store.release(shared.owner, rows) < len(rows):
             # A mark whose reply was lost may have been written between the two; a lease may also be gone.
@@ -382,5 +423,25 @@ def _fence(row: Row) -> int:
     return row.lease.fence if row.lease else 0
 
 
+def _begun(row: Row) -> bool:
+    return row.lease is not None and row.lease.started_at is not None
+
+
 def _number(row: Row) -> int:
-    return (row.lease.attempt if row.lease else 0) + 1
+    return 1 if row.lease is None else row.lease.number
+
+
+def _end(entry: Entry, claimed: Claimed, now: int) -> Answered | Cancel | Expire | None:
+    """Why no call is made, if so."""
+    row = claimed.row
+    if row.state.expires_at is not None and row.state.expires_at <= now:
+        return Expire()
+    if claimed.address_changed and row.address and row.address.invalidated_at is None:
+        return Cancel(by="address", reason="the address has another owner now")
+    if exhausted(row.state, entry.channel.policy):
+        # max_attempts was lowered while the row waited.
+        return Answered(_number(row), NO_CALL_LEFT, begun=False)
+    if entry.provider.stored:
+        # It was not due when it was accepted, or its channel was off: now it goes into the inbox.
+        return Answered(_number(row), STORED, begun=False)
+    return None

@@ -6,17 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import body_hash, canonical, event_key
-from ringonce.engine.contract import check_texts, decode, encode_event, load, plain
+from ringonce.engine.contract import check_texts, decode, encode_event, load, plain, refuse_old
 from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
 from ringonce.model.policy import SECOND
+from ringonce.model.retention import Retention
 from ringonce.model.transition import Cancel, Resolve, Retry, Verdict
 from ringonce.ports import Change, NewEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.engine.channels import Channels
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         Store,
         Telemetry,
         Templates,
+        Wakeup,
         Wire,
     )
 
@@ -40,13 +42,19 @@ FOLLOW = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``cycle``, ``pause_for`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes."""
+    """``cycle``, ``pause_for`` in microseconds, ``grace``, ``oldest_snapshot`` in seconds, ``max_payload`` in bytes.
+
+    ``outbox``: the kinds of our own events that are published; None: all.
+    """
 
     cycle: int = SECOND
     grace: float = 30.0
     max_payload: int = 262_144
     pause_after: int = 20
     pause_for: int = 10 * SECOND
+    outbox: frozenset[str] | None = None
+    keep: Retention = field(default_factory=Retention)
+    oldest_snapshot: float | None = 30.0
 
 
 @dataclass(slots=True)
@@ -62,7 +70,8 @@ class Engine:
     guards: Mapping[str, Guard] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     templates: Templates | None = None
-    _listeners: list[Callable[[], None]] = field(default_factory=list)
+    wakeup: Wakeup | None = None
+    _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list)
     _inbox: Inbox | None = None
     _followed: float | None = None
 
@@ -76,7 +85,12 @@ class Engine:
     @property
     def decide(self) -> Decider:
         """Steps through the table by the channels' present policies."""
-        return Decider(self.channels, self.entropy)
+        return Decider(self.channels, self.entropy, self._wanted)
+
+    def _wanted(self, kind: str) -> bool:
+        """Somebody reads such events of ours: a bus, or this program."""
+        published = self.settings.outbox
+        return published is None or kind in published or self.telemetry.heard
 
     @property
     def plan(self) -> Planning:
@@ -107,6 +121,7 @@ class Engine:
         self._refresh()
         checked = isinstance(body, bytes) and plain(body)
         event = decode(value, self._event_id, tenant, self.channels, self.templates, checked=checked)
+        refuse_old(event, self.settings.keep.journal, self.clock.now())
         return NewEvent(event, event_key(event.tenant, event.event_id), body_hash(whole), encode_event(event))
 
     async def _follow_channels(self) -> None:
@@ -134,7 +149,7 @@ class Engine:
         return await self.accept_prepared(events)
 
     async def accept_prepared(self, events: Sequence[NewEvent]) -> list[Accepted]:
-        """Store what ``prepare`` has checked, in one transaction; workers in this process wake up."""
+        """Store what ``prepare`` has checked, in one transaction; then workers wake up."""
         if not events:
             return []
         await self._follow_channels()
@@ -145,8 +160,21 @@ class Engine:
         for item in accepted:
             verdict = "conflict" if item.conflict else "duplicate" if item.duplicate else "new"
             self.telemetry.count("ringonce_events_total", verdict=verdict)
-        self.notify_workers()
+        self._accepted(accepted)
         return accepted
+
+    def _accepted(self, accepted: Sequence[Accepted]) -> None:
+        """Wake the lanes that got something to send; all, and who expands, where an event is not at its end."""
+        new = [item for item in accepted if not item.duplicate and not item.conflict]
+        made = [one for item in new for one in item.notifications]
+        if any(item.expanding for item in new):
+            self.notify_workers()
+        elif made:
+            # In this process also those who show inboxes, whose copies nobody has to send.
+            self.woken({one.channel for one in made})
+            channels = {one.channel for one in made if not one.final}
+            if channels and self.wakeup is not None:
+                self.wakeup.hint(channels)
 
     # --- by a person ---
 
@@ -179,7 +207,7 @@ class Engine:
         refused = settled.write.refused
         if refused is not None:
             raise ConflictError(refused.text, code=refused.code)
-        self.notify_workers()
+        self.notify_workers({settled.row.channel})
         return settled
 
     # --- addresses ---
@@ -207,15 +235,21 @@ class Engine:
 
     # --- wake-ups ---
 
-    def listen(self, wake: Callable[[], None]) -> None:
-        """``wake`` is called when new work was accepted in this process: a hint, never the truth."""
+    def listen(self, wake: Callable[[Collection[str]], None]) -> None:
+        """``wake`` is called with the channels (none: any) that may have something new: a hint, never the truth."""
         self._listeners.append(wake)
 
-    def unlisten(self, wake: Callable[[], None]) -> None:
+    def unlisten(self, wake: Callable[[Collection[str]], None]) -> None:
         """Stop telling."""
         self._listeners.remove(wake)
 
-    def notify_workers(self) -> None:
-        """Tell the workers of this process that there may be something to do."""
+    def notify_workers(self, channels: Collection[str] = ()) -> None:
+        """Tell the workers, of other processes too, that there may be something to do: on any channel, or on these."""
+        self.woken(channels)
+        if self.wakeup is not None:
+            self.wakeup.hint(channels)
+
+    def woken(self, channels: Collection[str]) -> None:
+        """Tell the workers of this process."""
         for wake in self._listeners:
-            wake()
+            wake(channels)

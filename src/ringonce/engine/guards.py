@@ -54,6 +54,11 @@ class Guards:
         self._clock = clock
         self._outages: dict[str, _Outage] = {}
 
+    @property
+    def watching(self) -> bool:
+        """There is a guard at all."""
+        return bool(self._guards)
+
     async def ask(self, rows: Sequence[Claimed], now: int) -> Guarded:
         """Ask about all rows at once."""
         guarded = [(claimed, self._kind(claimed)) for claimed in rows]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from ringonce.engine.channels import Channels
     from ringonce.ports import Clock, Entropy, Store, Telemetry
 
+    Landed = Callable[[Settled], None]
+
 log = logging.getLogger("ringonce")
 
 T = TypeVar("T")
@@ -51,10 +53,11 @@ RETRY_LAST = 2.0
 class Decider:
     """``ports.Decide``: what a change means for a row, by the policy its channel has right now."""
 
-    def __init__(self, channels: Channels, entropy: Entropy) -> None:
-        """Channels may change at any time; each decision reads them anew."""
+    def __init__(self, channels: Channels, entropy: Entropy, wanted: Callable[[str], bool]) -> None:
+        """Channels may change at any time; each decision reads them anew. ``wanted``: which kinds of our own events."""
         self._channels = channels
         self._entropy = entropy
+        self._wanted = wanted
 
     def __call__(self, row: Row, change: Change, lease_held: bool, now: int) -> Write:  # noqa: FBT001 - ports.Decide
         """Step the row through the table and lower the effects."""
@@ -88,8 +91,9 @@ class Decider:
                     due = Due("lookup", due_at)
                 case WakeAt(hold_until):
                     due = Due("hold", hold_until)
-                case Emit():
-                    outbox.append(outbox_row(row.id, row.tenant, row.channel, effect, result.state))
+                case Emit(kind):
+                    if self._wanted(kind):
+                        outbox.append(outbox_row(row.id, row.tenant, row.channel, effect, result.state))
                 case Invalidate(reason, proof_at, replace_with):
                     if row.address is not None:
                         proof = _proof(change, proof_at)
@@ -148,7 +152,7 @@ class Settler:
         self._clock = clock
         self._entropy = entropy
         self._telemetry = telemetry
-        self._waiting: deque[tuple[Change, asyncio.Future[Settled] | None]] = deque()
+        self._waiting: deque[tuple[Change, Landed]] = deque()
         self._pauses: list[LanePause] = []
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
@@ -174,13 +178,11 @@ class Settler:
         """Everything handed over is committed."""
         return self._idle.is_set()
 
-    def put(self, change: Change) -> asyncio.Future[Settled]:
-        """Hand a change over; the future is done when it is committed."""
-        future: asyncio.Future[Settled] = asyncio.get_running_loop().create_future()
-        self._waiting.append((change, future))
+    def put(self, change: Change, landed: Landed) -> None:
+        """Hand a change over; ``landed`` is called when it is committed."""
+        self._waiting.append((change, landed))
         self._idle.clear()
         self._more.set()
-        return future
 
     def pause(self, pause: LanePause) -> None:
         """Pause a lane just before the next flush."""
@@ -207,7 +209,7 @@ class Settler:
             if not self._waiting:
                 self._idle.set()
 
-    async def _flush(self, batch: Sequence[tuple[Change, asyncio.Future[Settled] | None]]) -> None:
+    async def _flush(self, batch: Sequence[tuple[Change, Landed]]) -> None:
         changes = [change for change, _ in batch]
         try:
             settled = await self._until_written(lambda: self._store.settle(changes, self._decide))
@@ -223,10 +225,9 @@ class Settler:
                 "bug", f"notification {changes[0].id}: its result can not be written, see the log"
             )
             settled = [Settled(changes[0], None, None)]
-        for (_, future), result in zip(batch, settled, strict=True):
-            report(self._telemetry, result)
-            if future is not None and not future.done():
-                future.set_result(result)
+        report(self._telemetry, *settled)
+        for (_, landed), result in zip(batch, settled, strict=True):
+            landed(result)
 
     async def _until_written(self, write: Callable[[], Awaitable[T]]) -> T:
         wait = RETRY_FIRST
@@ -246,19 +247,29 @@ class Settler:
                 return result
 
 
-def report(telemetry: Telemetry, settled: Settled) -> None:
-    """Tell metrics and people what a committed change led to."""
-    row, write = settled.row, settled.write
-    if row is None or write is None:
-        return
-    labels = {"channel": row.channel, "tenant": row.tenant}
-    for event in write.outbox:
-        telemetry.tell(event)
-    for kind, text in write.alerts:
-        telemetry.alert(kind, text, **labels)
-    if write.changed:
-        telemetry.count("ringonce_status_changes_total", status=write.state.status.value, **labels)
-        if row.state.attempts and write.state.status.value == "sent" and row.state.status.value == "failed":
-            telemetry.count("ringonce_retry_sent_total", **labels)
-    for name in write.counters:
-        telemetry.count(f"ringonce_{name}_total", **labels)
+def report(telemetry: Telemetry, *settled: Settled) -> None:
+    """Tell metrics and people what committed changes led to; like facts are counted together."""
+    ends: Counter[tuple[str, str, Status]] = Counter()
+    retried: Counter[tuple[str, str]] = Counter()
+    for one in settled:
+        row, write = one.row, one.write
+        if row is None or write is None:
+            continue
+        channel, tenant = row.channel, row.tenant
+        for event in write.outbox:
+            telemetry.tell(event)
+        for kind, text in write.alerts:
+            telemetry.alert(kind, text, channel=channel, tenant=tenant)
+        if write.changed:
+            status = write.state.status
+            ends[channel, tenant, status] += 1
+            if row.state.attempts and status is Status.SENT and row.state.status is Status.FAILED:
+                retried[channel, tenant] += 1
+        for name in write.counters:
+            telemetry.count(f"ringonce_{name}_total", channel=channel, tenant=tenant)
+    for (channel, tenant, status), count in ends.items():
+        telemetry.count(
+            "ringonce_status_changes_total", count, status=status.value, channel=channel, tenant=tenant
+        )
+    for (channel, tenant), count in retried.items():
+        telemetry.count("ringonce_retry_sent_total", count, channel=channel, tenant=tenant)

@@ -80,7 +80,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A configured way out. ``account`` names the credential set; ``settings`` are the provider's own options."""
+    """A configured way out. ``account`` names the credential set; ``settings`` are the provider's own options.
+
+    ``mark`` False: also a call that waits for a free slot counts as begun, so a crash leaves more doubts.
+    """
 
     name: str
     provider: str
@@ -89,5 +92,6 @@ class Channel:
     timeout: int = 15 * SECOND
     lease: int = 15 * SECOND
     concurrency: int = 20
+    mark: bool = True
     account: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)

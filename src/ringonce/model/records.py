@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ringonce.model.quick import quick
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 # --- intake and expansion -------------------------------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class NewEvent:
     """An event ready to be stored. ``key``: 16-byte digest of (tenant, event id); ``body``: canonical JSON."""
@@ -29,6 +32,7 @@ class NewEvent:
     body: bytes
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class RecipientFacts:
     """What the store knows of one recipient of an event, its live addresses included.
@@ -60,6 +64,7 @@ class NewContent:
     content: Content
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class NewNotification:
     """A notification to be inserted. ``address`` None: there was none, the notification says so and is final."""
@@ -73,6 +78,7 @@ class NewNotification:
     write: Write
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What the rules made of one chunk of an event's recipients."""
@@ -81,6 +87,7 @@ class Plan:
     notifications: tuple[NewNotification, ...]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Brief:
     """The line of an answer that stands for one notification."""
@@ -92,6 +99,7 @@ class Brief:
     final: bool
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """What became of one NewEvent. ``conflict``: the id is known with another body, nothing was stored for it."""
@@ -107,6 +115,7 @@ class Accepted:
 # --- dispatch ---------------------------------------------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Lease:
     """Who may send a notification now. ``attempt``: number of the last attempt begun.
@@ -120,7 +129,13 @@ class Lease:
     attempt: int = 0
     started_at: int | None = None
 
+    @property
+    def number(self) -> int:
+        """The number of the attempt that is under way, else of the next."""
+        return self.attempt + (self.started_at is None)
 
+
+@quick
 @dataclass(frozen=True, slots=True)
 class Row:
     """The facts about one notification, without its content. ``lease`` None: nobody holds it."""
@@ -144,6 +159,7 @@ class Row:
     read_at: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """A row under our lease, with what is needed to send it."""
@@ -156,9 +172,13 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a claim returned, and the store's time at that moment."""
+    """What a claim returned, and the store's time at that moment.
+
+    ``stamp``: another number after each change of a channel's settings at run time.
+    """
 
     now: int
+    stamp: int
     rows: tuple[Claimed, ...]
 
 
@@ -171,6 +191,7 @@ class Marked:
     cancelled: Mapping[UUID, str]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
     """One call to the provider, as stored. ``outcome`` is an OutcomeClass value or ``unknown``. No secrets."""
@@ -191,19 +212,23 @@ class AttemptRow:
     late: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Change:
     """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
 
-    ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already.
+    ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already. ``row``:
+    the facts as they were when the lease began, by which the change may be decided as long as they stand.
     """
 
     id: UUID
     event: TransitionEvent
     guard: tuple[str, int] | None = None
     attempt: AttemptRow | None = None
+    row: Row | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Due:
     """What the dispatch row becomes: purpose ``send``, ``lookup`` or ``hold``; ``at`` None: never by itself."""
@@ -213,6 +238,7 @@ class Due:
     armed: bool = True
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
     """An event of ours. ``event_id`` is stable: notification id + revision. ``key`` orders."""
@@ -243,6 +269,7 @@ class LanePause:
     until: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Write:
     """A step, lowered to what the store persists in one transaction.
@@ -267,6 +294,7 @@ class Write:
     read: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Settled:
     """What became of a Change. ``row`` None: there is no such notification."""
@@ -300,6 +328,7 @@ class Query:
     after: UUID | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Copy:
     """A notification in its recipient's inbox. ``seq`` grows by one with each copy of the recipient."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from ringonce.model.quick import quick
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from ringonce.model.outcome import Outcome
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Enqueued:
     """The notification is created: due at ``due_at``, or kept from being sent by the rule ``suppressed_by``.
@@ -41,6 +44,7 @@ class Regenerated:
     """The draft's text was written anew."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The attempt ``attempt``, begun under a lease that we still hold, came to ``outcome``.
@@ -234,6 +238,7 @@ class Refusal:
     text: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Step:
     """What the table says. ``refused`` set: ``state`` is the old one, nothing else follows.

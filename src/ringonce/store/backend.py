@@ -61,10 +61,11 @@ class Backend(Protocol):
         """Give all connections back."""
         ...
 
-    async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True) -> T:
+    async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True, single: bool = False) -> T:
         """Run ``work`` in one transaction.
 
-        ``repeat`` False: it is not begun anew after a lost reply, for the first one may have been done.
+        ``repeat`` False: it is not begun anew after a lost reply, for the first one may have been done. ``single``:
+        it is one statement where statements can be fused, and so needs no word about begin and commit.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -25,8 +25,10 @@ from ringonce.store.schema import (
     Words,
     addresses,
     cancellations,
+    channel_overrides,
     contents,
     dispatch,
+    events,
     lanes,
     leases,
     notifications,
@@ -40,79 +42,30 @@ if TYPE_CHECKING:
 
     from ringonce.model.transition import Note
     from ringonce.store.dialect import Dialect
+    from ringonce.store.floor import Floor
 
 _d = dispatch.c
 WEIGHTS = (6, 3, 1)
-"""Shares of a full batch that high, normal and low priority are sure of."""
+"""Shares of a full batch that high, normal and low priority are sure of: weighted, never strict."""
 TURNS = (0, 0, 0, 1, 0, 0, 1, 0, 0, 2)
 """Who is served first, claim by claim: with batches of one, too, nobody starves."""
-
-
-def shares(limit: int, waiting: Sequence[int], turn: int) -> list[int]:
-    """Divide ``limit`` over priorities of which ``waiting`` rows wait: weighted, never strict."""
-    taken = [
-        min(count, limit * weight // sum(WEIGHTS)) for count, weight in zip(waiting, WEIGHTS, strict=True)
-    ]
-    first = TURNS[turn % len(TURNS)]
-    order = [first, *(priority for priority in range(len(WEIGHTS)) if priority != first)]
-    for priority in order:
-        left = limit - sum(taken)
-        taken[priority] += min(left, waiting[priority] - taken[priority])
-    return taken
 
 
 class Claims:
     """Statements over ``dispatch``, built once."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, floor: Floor) -> None:
         self._dialect = dialect
+        self._floor = floor
+        size = sa.bindparam("b_limit", type_=sa.BigInteger)
         now, given, among = dialect.now, dialect.given, dialect.among
         owner, until = (
             sa.bindparam("b_owner", type_=Words),
             now + sa.bindparam("b_lease", type_=sa.BigInteger),
         )
-        fence = sa.bindparam("b_fence", type_=sa.BigInteger)
 
-        # A claim looks first, without a lock, how much waits per priority: an idle poll is this one statement.
-        lane = sa.bindparam("b_lane", type_=Words)
-        paused = sa.exists().where(
-            lanes.c.lane == lane,
-            lanes.c.paused,
-            sa.or_(lanes.c.paused_until.is_(None), lanes.c.paused_until > now),
-        )
-        live = sa.or_(_d.expires_at.is_(None), _d.expires_at > now)
-        due = [
-            sa.select(_d.id)
-            .where(_d.lane == lane, SEND, ARMED, FREE, _d.priority == priority, _d.due_at <= now, live)
-            .order_by(_d.due_at, _d.id)
-            for priority in PRIORITIES.values()
-        ]
-        size = sa.bindparam("b_limit", type_=sa.BigInteger)
-        counts = [
-            sa.select(sa.func.count()).select_from(s.limit(size).subquery()).scalar_subquery() for s in due
-        ]
-        self._look = sa.select(now, paused, *counts)
-        # NOT leased twice: the inner one takes rows that nobody holds, the outer one is evaluated again on the
-        # row as locked.
-        self._claim = (
-            sa.update(dispatch)
-            .where(
-                dialect.pick(
-                    [s.limit(sa.bindparam(f"b_{i}", type_=sa.BigInteger)) for i, s in enumerate(due)]
-                ),
-                FREE,
-            )
-            .values(leased=True, owner=owner, fence=fence, due_at=until)
-            .returning(_d.id)
-        )
-        n, a = notifications.c, addresses.c
-        self._read = (
-            sa.select(*FACTS, *DISPATCH, *CONTENT, n.address_generation, a.generation)
-            .select_from(
-                FACTS_FROM.join(dispatch, _d.id == n.id).outerjoin(contents, contents.c.id == n.content_id)
-            )
-            .where(among(n.id, "ids"))
-        )
+        self._claim, self._begin = (self._claims(begin=begin) for begin in (False, True))
+        self._stamp = sa.select(now, self._changed())
 
         # Owner and fence name one lease, and an owner is set exactly while a row is leased: a further
         # "leased" would tempt the planner into the lease index (11 -> 176 ms per 500 rows).
@@ -155,6 +108,13 @@ class Claims:
             .values(leased=False, owner=None, fence=0, due_at=at, armed=True, rescued=0)
             .returning(_d.id)
         )
+        known = sa.bindparam("b_lane", type_=Words)
+        self._give_up = (
+            sa.update(dispatch)
+            .where(LEASED, _d.owner == owner, _d.lane == known, sa.not_(among(_d.id, "ids")))
+            .values(leased=False, owner=None, fence=0, started_at=None, due_at=now, armed=True)
+            .returning(_d.id)
+        )
         notes = given("t", id=sa.Uuid)
         self._notes = notes
         self._note = sa.insert(timeline).from_select(
@@ -185,8 +145,83 @@ class Claims:
         )
         ripe = sa.select(_d.id).where(SEND, UNARMED, FREE, _d.due_at <= now).order_by(_d.due_at).limit(size)
         self._arm = (
-            sa.update(dispatch).where(dialect.pick([ripe]), FREE, UNARMED).values(armed=True).returning(_d.id)
+            sa.update(dispatch)
+            .where(dialect.within(_d.id, dialect.lock(ripe)), FREE, UNARMED)
+            .values(armed=True)
+            .returning(_d.id)
         )
+
+    def _claims(self, *, begin: bool) -> tuple[sa.Executable, ...]:
+        """The statements of a claim: one where the database can fuse them, else the update, then the reading."""
+        dialect, now = self._dialect, self._dialect.now
+        lane, size = sa.bindparam("b_lane", type_=Words), sa.bindparam("b_limit", type_=sa.BigInteger)
+        paused = sa.exists().where(
+            lanes.c.lane == lane,
+            lanes.c.paused,
+            sa.or_(lanes.c.paused_until.is_(None), lanes.c.paused_until > now),
+        )
+        open_ = sa.not_(sa.select(paused).scalar_subquery())
+        live = sa.or_(_d.expires_at.is_(None), _d.expires_at > now)
+        places = []
+        for priority, weight in zip(PRIORITIES.values(), WEIGHTS, strict=True):
+            # The floor is the bottom, but while somebody holds a snapshot.
+            low = _d.due_at >= sa.bindparam(f"b_low_{priority}", type_=sa.BigInteger)
+            mine = sa.and_(_d.lane == lane, SEND, ARMED, FREE, _d.priority == priority)
+            due = dialect.lock(
+                sa.select(_d.id)
+                .where(mine, low, _d.due_at <= now, live, open_)
+                .order_by(_d.due_at, _d.id)
+                .limit(size)
+            ).subquery()
+            # The n-th of a priority stands at n / weight: so each has its share of any batch that is full, and what
+            # one leaves the others take.
+            first = sa.case((sa.bindparam("b_first", type_=sa.Integer) == priority, 1), else_=0)
+            place = (sa.func.row_number().over() - first) * (60 // weight)
+            places.append(
+                sa.select(due.c.id, place.label("place"), sa.literal_column(str(priority)).label("rank"))
+            )
+        among = sa.union_all(*places).subquery()
+        chosen = sa.select(among.c.id).order_by(among.c.place, among.c.rank.desc()).limit(size)
+        values: dict[str, Any] = {
+            "leased": True,
+            "owner": sa.bindparam("b_owner", type_=Words),
+            "fence": sa.bindparam("b_fence", type_=sa.BigInteger),
+            "due_at": now + sa.bindparam("b_lease", type_=sa.BigInteger),
+        }
+        if dialect.fused:
+            values["fence"] = dialect.draw.scalar_subquery()
+        if begin:
+            # What a tombstone stops is only leased: the mark tells why it does not begin.
+            wanted = sa.not_(sa.exists().where(cancellations.c.key == _d.subject_key))
+            values["started_at"] = sa.case((wanted, now))
+            values["attempt"] = _d.attempt + sa.case((wanted, 1), else_=0)
+        # NOT leased twice: the inner one takes rows that nobody holds, the outer one is evaluated again on the
+        # row as locked.
+        claim = sa.update(dispatch).where(dialect.within(_d.id, chosen), FREE).values(values)
+        n, a = notifications.c, addresses.c
+        more = (n.address_generation, a.generation)
+        if not dialect.fused:
+            read = sa.select(now, self._changed(), *FACTS, *DISPATCH, *CONTENT, *more).select_from(
+                FACTS_FROM.join(dispatch, _d.id == n.id).outerjoin(contents, contents.c.id == n.content_id)
+            )
+            return claim.returning(_d.id), read.where(dialect.among(n.id, "ids"))
+        picked = claim.returning(*DISPATCH).cte("picked")
+        one = sa.select(now.label("at"), self._changed().label("stamp")).subquery("one")
+        # One after the other: an inner join among them would have to be made first, over whole tables.
+        joined = (
+            one.outerjoin(picked, sa.true())
+            .outerjoin(notifications, n.id == picked.c.id)
+            .outerjoin(events, events.c.key == n.event_key)
+            .outerjoin(addresses, a.id == n.address_id)
+            .outerjoin(contents, contents.c.id == n.content_id)
+        )
+        return (sa.select(one.c.at, one.c.stamp, *FACTS, *picked.c, *CONTENT, *more).select_from(joined),)
+
+    @staticmethod
+    def _changed() -> Any:
+        """A number that is another one after each change of a channel's settings."""
+        total = sa.func.coalesce(sa.func.sum(channel_overrides.c.changed_at), 0)
+        return sa.select(sa.cast(total, sa.BigInteger)).scalar_subquery()
 
     def claim(
         self,
@@ -197,38 +232,45 @@ class Claims:
         lease: int,
         turn: int,
         now: int | None,
+        *,
+        begin: bool = False,
     ) -> Batch:
-        """Lease what is due."""
-        looked = connection.execute(self._look, {"b_lane": lane, "b_limit": limit, "now": now}).one()
-        time, paused, *waiting = looked
-        quota = shares(limit, waiting, turn)
-        if paused or not any(quota):
-            return Batch(time, ())
-        fence = connection.execute(self._draw(), {"now": time}).scalar_one()
-        parameters = {"b_lane": lane, "b_owner": owner, "b_fence": fence, "b_lease": lease, "now": now}
-        parameters |= {f"b_{i}": share for i, share in enumerate(quota)}
-        ids = connection.execute(self._claim, parameters).scalars().all()
-        if not ids:
-            return Batch(time, ())
-        found = connection.execute(self._read, {"ids": self._dialect.listed(ids)}).all()
-        split = len(FACTS) + len(DISPATCH)
+        """Lease what is due; with ``begin`` its attempts begin in the same breath."""
+        statement, *reading = self._begin if begin else self._claim
+        parameters: dict[str, Any] = {"b_lane": lane, "b_owner": owner, "b_limit": limit, "b_lease": lease}
+        lows = self._floor.below(lane, len(PRIORITIES))
+        parameters |= {f"b_low_{priority}": low for priority, low in enumerate(lows)}
+        parameters |= {"b_first": TURNS[turn % len(TURNS)], "now": now}
+        if reading:
+            parameters["b_fence"] = connection.execute(self._dialect.draw, {"now": now}).scalar_one()
+            ids = connection.execute(statement, parameters).scalars().all()
+            if not ids:
+                at, stamp = connection.execute(self._stamp, {"now": now}).one()
+                self._floor.found(lane, lows, limit, (), at)
+                return Batch(at, stamp, ())
+            found = connection.execute(reading[0], {"ids": self._dialect.listed(ids), "now": now}).all()
+        else:
+            found = connection.execute(statement, parameters).all()
+        time, stamp = found[0][:2]
+        begins = 2 + len(FACTS)
+        split = begins + len(DISPATCH)
         claimed = []
         for values in found:
-            dispatched = Dispatch(*values[len(FACTS) : split])
-            row = make_row(values[: len(FACTS)], dispatched)
+            if values[2] is None:
+                break
+            dispatched = Dispatch(*values[begins:split])
+            row = make_row(values[2:begins], dispatched)
             *content, generation, current = values[split:]
             dead = row.address is None or row.address.invalidated_at is not None
             changed = dead or generation != current
             claimed.append((dispatched, Claimed(row, make_content(content), changed, dispatched.purpose)))
+        took = [(desk.priority, item.row.state.next_attempt_at or 0) for desk, item in claimed]
+        self._floor.found(lane, lows, limit, took, time)
         # The order of the claim is that of urgency; the join did not keep it.
         claimed.sort(
             key=lambda pair: (pair[0].priority, pair[1].row.state.next_attempt_at or 0, pair[0].id.int)
         )
-        return Batch(time, tuple(item for _, item in claimed))
-
-    def _draw(self) -> sa.Executable:
-        statement: sa.Executable = self._dialect.draw
-        return statement
+        return Batch(time, stamp, tuple(item for _, item in claimed))
 
     def mark(
         self, connection: sa.Connection, owner: str, rows: Sequence[tuple[UUID, int, int]], now: int | None
@@ -273,6 +315,13 @@ class Claims:
             detail = {"b_kind": note.kind, "b_detail": dump(note.detail), "now": now}
             connection.execute(self._note, self._notes.bind([(id_,) for id_ in ids]) | detail)
         return len(ids)
+
+    def give_up(
+        self, connection: sa.Connection, owner: str, lane: str, known: Sequence[UUID], now: int | None
+    ) -> int:
+        """Give back what an owner holds of a lane without knowing it."""
+        parameters = {"b_owner": owner, "b_lane": lane, "ids": self._dialect.listed(known), "now": now}
+        return len(connection.execute(self._give_up, parameters).all())
 
     def extend(
         self,

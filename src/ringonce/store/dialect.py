@@ -15,7 +15,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from ringonce.store.schema import FENCE, Digest, Words, dispatch, ticks
+from ringonce.store.schema import FENCE, Digest, Words, ticks
 from ringonce.store.values import clean
 
 if TYPE_CHECKING:
@@ -133,8 +133,9 @@ class Dialect:
 
     ``now``: the parameter ``now``, or the database's own clock where it has one. ``arrival``: the same for who
     has no store open and so does not know the latest time that it has given out. ``draw``: the statement that
-    returns a new fence. ``pick``: the condition that a dispatch row is among the first rows of several selects,
-    each with its own limit, locked where rows can be locked.
+    returns a new fence. ``lock``: a select whose rows are locked, and left out where somebody else holds them, where
+    rows can be locked at all. ``within``: the condition that a column is among what a select finds. ``fused``: a
+    statement that writes may be a part of one that reads, so that one round trip does it all.
     """
 
     name: str
@@ -145,7 +146,9 @@ class Dialect:
     make_given: Callable[[str, dict[str, Any]], Given]
     among: Callable[[Any, str], sa.ColumnElement[bool]]
     listed: Callable[[Iterable[Any]], Any]
-    pick: Callable[[Sequence[Any]], sa.ColumnElement[bool]]
+    lock: Callable[[Any], Any]
+    within: Callable[[Any, Any], sa.ColumnElement[bool]]
+    fused: bool
     greatest: Callable[..., Any]
     lock_outbox: str | None
     retry: frozenset[str]
@@ -172,21 +175,20 @@ def _among_json(column: Any, name: str) -> sa.ColumnElement[bool]:
     return condition
 
 
-def _pick_array(selects: Sequence[Any]) -> sa.ColumnElement[bool]:
-    arrays = [
-        sa.func.array(s.with_for_update(skip_locked=True).scalar_subquery(), type_=postgresql.ARRAY(sa.Uuid))
-        for s in selects
-    ]
-    whole: Any = arrays[0]
-    for more in arrays[1:]:
-        whole = whole.op("||", return_type=postgresql.ARRAY(sa.Uuid))(more)
-    condition: sa.ColumnElement[bool] = dispatch.c.id == sa.any_(whole)
+def _lock(select: Any) -> Any:
+    return select.with_for_update(skip_locked=True)
+
+
+def _within_array(column: Any, select: Any) -> sa.ColumnElement[bool]:
+    # As an array it is computed once, before the scan: as a join, a generic plan reads the whole table.
+    array = sa.func.array(select.scalar_subquery(), type_=postgresql.ARRAY(column.type))
+    condition: sa.ColumnElement[bool] = column == sa.any_(array)
     return condition
 
 
-def _pick_union(selects: Sequence[Any]) -> sa.ColumnElement[bool]:
-    parts = [sa.select(s.subquery().c.id) for s in selects]
-    return dispatch.c.id.in_(sa.union_all(*parts) if len(parts) > 1 else parts[0])
+def _within_set(column: Any, select: Any) -> sa.ColumnElement[bool]:
+    condition: sa.ColumnElement[bool] = column.in_(select)
+    return condition
 
 
 _NOW = sa.bindparam("now", type_=sa.BigInteger)
@@ -205,7 +207,9 @@ POSTGRES = Dialect(
     make_given=GivenArrays,
     among=_among_array,
     listed=list,
-    pick=_pick_array,
+    lock=_lock,
+    within=_within_array,
+    fused=True,
     greatest=sa.func.greatest,
     # Waits for transactions that have drawn a number and are not yet visible.
     lock_outbox="LOCK TABLE ringonce_outbox IN SHARE MODE",
@@ -224,7 +228,9 @@ SQLITE = Dialect(
     make_given=GivenJson,
     among=_among_json,
     listed=lambda values: _json([_plain(value) for value in values]),
-    pick=_pick_union,
+    lock=lambda select: select,
+    within=_within_set,
+    fused=False,
     greatest=sa.func.max,
     lock_outbox=None,
     retry=frozenset(),

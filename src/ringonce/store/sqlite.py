@@ -189,7 +189,14 @@ class SqliteBackend:
             await ended.wait()
             thread.join()
 
-    async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True) -> T:  # noqa: ARG002
+    async def run(
+        self,
+        work: Work[T],
+        *,
+        write: bool = True,
+        repeat: bool = True,  # noqa: ARG002
+        single: bool = False,  # noqa: ARG002
+    ) -> T:
         """Run ``work`` in the thread. A reply can not be lost here, so ``repeat`` is without effect."""
         result: T = await self._submit(work, write=write)
         return result

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ringonce.errors import StoreError
 from ringonce.model.policy import DAY
-from ringonce.ports import Settled
 from ringonce.store.addresses import Addresses, same
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
+from ringonce.store.changes import Changes
 from ringonce.store.claims import Claims
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
+from ringonce.store.floor import Floor
 from ringonce.store.intake import Intake
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
+from ringonce.store.pruning import Pruning
 from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.settle import Settler
 from ringonce.store.sweeps import Sweeps
+from ringonce.store.upkeep import Stuck, Upkeep
+from ringonce.store.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
         Planner,
         Query,
         Row,
+        Settled,
     )
     from ringonce.store.backend import Work
 
@@ -58,7 +61,7 @@ CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
 
 
-class SqlStore:
+class SqlStore(Upkeep):
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
@@ -78,14 +81,18 @@ class SqlStore:
         self._clock = backend.clock
         self._duties = Duties(dialect)
         self._addresses = Addresses(dialect, identify)
-        self._claims = Claims(dialect)
+        self._floor = Floor()
+        self._claims = Claims(dialect, self._floor)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
+        self._changes = Changes(backend, self._settler, Verdicts(dialect, outbox_kinds))
         self._people = People(dialect)
         self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
+        self._pruning = Pruning(dialect, self._duties)
+        self._stuck = Stuck()
         self._turn = 0
 
     async def open(self) -> None:
@@ -236,12 +243,23 @@ class SqlStore:
     # A lost reply to claim and mark is not answered by asking again: what the first one leased or began would
     # be out of sight. The caller is told, and undoes.
 
-    async def claim(self, lane: str, owner: str, limit: int, lease: int, *, now: int | None = None) -> Batch:
-        """Lease due rows of a lane."""
+    async def claim(
+        self,
+        lane: str,
+        owner: str,
+        limit: int,
+        lease: int,
+        *,
+        begin: bool = False,
+        now: int | None = None,
+    ) -> Batch:
+        """Lease due rows of a lane; with ``begin`` their attempts begin at once."""
         at = self._clock(now)
         self._turn += 1
         return await self._run(
-            lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at), repeat=False
+            lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at, begin=begin),
+            repeat=False,
+            single=True,
         )
 
     async def mark(
@@ -268,6 +286,11 @@ class SqlStore:
         at = self._clock(now)
         return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at))
 
+    async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
+        """Give back what a claim leased whose reply was lost."""
+        at = self._clock(now)
+        return await self._run(lambda c: self._claims.give_up(c, owner, lane, known, at))
+
     async def extend(
         self,
         owner: str,
@@ -290,82 +313,8 @@ class SqlStore:
     async def settle(
         self, changes: Sequence[Change], decide: Decide, *, now: int | None = None
     ) -> list[Settled]:
-        """Apply changes in one transaction; what the database refuses falls back to one of its own."""
-        if not changes:
-            return []
-        at = self._clock(now)
-
-        def work(c: sa.Connection, some: Sequence[Change]) -> list[Settled]:
-            locked, time_ = self._settler.lock(c, (change.id for change in some), at)
-            return self._settler.apply(c, locked, some, decide, time_)
-
-        try:
-            return await self._run(lambda c: work(c, changes))
-        except Exception as error:
-            groups: dict[UUID, list[Change]] = {}
-            for change in changes:
-                groups.setdefault(change.id, []).append(change)
-            if not _one_rows_fault(error) or (len(groups) == 1 and not isinstance(error, DataRefusedError)):
-                raise
-        log.warning("a batch of %d changes is settled row by row", len(changes))
-        found = {id_: await self._alone(work, group) for id_, group in groups.items()}
-        return [found[change.id].pop(0) for change in changes]
-
-    async def _alone(
-        self, work: Callable[[sa.Connection, Sequence[Change]], list[Settled]], group: Sequence[Change]
-    ) -> list[Settled]:
-        """One notification's changes by themselves; if they are refused again, without the raw answers."""
-        id_ = group[0].id
-        try:
-            return await self._run(lambda c: work(c, group))
-        except DataRefusedError:
-            bare = [_bare(change) for change in group]
-        except Exception as error:
-            if not _one_rows_fault(error):
-                raise
-            log.exception("notification %s can not be settled", id_)
-            return [Settled(change, None, None) for change in group]
-        try:
-            return await self._run(lambda c: work(c, bare))
-        except DataRefusedError as error:
-            log.error("notification %s can not be stored: %s", id_, error)  # noqa: TRY400 - a trace quotes values
-            return [Settled(change, None, None) for change in group]
-
-    async def _each(self, work: Callable[..., list[Settled]], ids: Sequence[UUID]) -> list[Settled]:
-        """A batch of rows that we found ourselves; one that fails is left out, the others go on."""
-        if not ids:
-            return []
-        try:
-            return await self._run(lambda c: work(c, ids))
-        except Exception as error:
-            if len(ids) == 1 or not _one_rows_fault(error):
-                raise
-        result: list[Settled] = []
-        for id_ in ids:
-            try:
-                result.extend(await self._run(partial(work, ids=[id_])))
-            except DataRefusedError as error:
-                kind = type(error).__name__
-                log.error("notification %s can not be moved on: %s", id_, kind)  # noqa: TRY400 - a trace quotes values
-            except Exception as error:
-                if not _one_rows_fault(error):
-                    raise
-                log.exception("notification %s can not be moved on", id_)
-        return result
-
-    async def rescue(self, decide: Decide, *, limit: int = 100, now: int | None = None) -> list[Settled]:
-        """Expired leases: begun ones through ``decide``, the others are due again (and not in the answer)."""
-        at = self._clock(now)
-        ids = await self._run(lambda c: self._sweeps.lost(c, limit, at), write=False)
-        return await self._each(lambda c, ids: self._sweeps.rescue(c, ids, decide, at), ids)
-
-    async def sweep(
-        self, decide: Decide, *, max_age: Mapping[str, int | None], limit: int = 100, now: int | None = None
-    ) -> list[Settled]:
-        """Expire what is too old; end holds whose time is over."""
-        at = self._clock(now)
-        ids = await self._run(lambda c: self._sweeps.overdue(c, max_age, limit, at), write=False)
-        return await self._each(lambda c, ids: self._sweeps.sweep(c, ids, max_age, decide, at), ids)
+        """Apply changes: what ends as its worker knows it at once, all else under the lock."""
+        return await self._changes.settle(changes, decide, self._clock(now))
 
     async def cancel_subject(
         self, tenant: str, subject: str, decide: Decide, *, by: str = "", now: int | None = None
@@ -377,7 +326,9 @@ class SqlStore:
         result: list[Settled] = []
         for start in range(0, len(ids), CANCEL_AT_ONCE):
             some = ids[start : start + CANCEL_AT_ONCE]
-            result += await self._each(lambda c, ids: self._sweeps.cancel(c, ids, by, decide, at), some)
+            result += await self._each(
+                lambda c, ids: self._sweeps.cancel(c, ids, by, decide, at), some, tell=True
+            )
         return result
 
     # --- leases, lanes, overrides, counters -------------------------------------------------------------------
@@ -465,14 +416,3 @@ class SqlStore:
     ) -> list[tuple[int, OutboxRow]]:
         """Rows of the outbox in order of insertion."""
         return await self._run(lambda c: self._reading.outbox(c, kind, after, limit), write=False)
-
-
-def _one_rows_fault(error: Exception) -> bool:
-    """Refused values and bugs in a decision concern one row; a database that is away concerns all."""
-    return isinstance(error, DataRefusedError) or not isinstance(error, StoreError)
-
-
-def _bare(change: Change) -> Change:
-    if change.attempt is None:
-        return change
-    return replace(change, attempt=replace(change.attempt, answer=""))
