@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.servers.postgres import Database, PostgresServer
 
 SECONDS = 60.0
-WINDOW = 0.2
+WINDOW = 0.25
 """The share of the time at its beginning and at its end over which claims are averaged."""
 PACE = 2_000
 TICK = 0.1
@@ -27,7 +27,7 @@ TICK = 0.1
 
 def measure(context: Context) -> dict[str, Any]:
     """Once without a snapshot, once with one."""
-    seconds = max(5.0, min(SECONDS, SECONDS * context.scale))
+    seconds = max(10.0, min(SECONDS, SECONDS * context.scale))
     one: stats.Round = {}
     with statements.server() as server:
         watch = statements.Watch(server.database)
