@@ -18,7 +18,6 @@ WITHOUT_DATABASE = (
     "api",
     "app",
     "arch",
-    "bench",
     "cli",
     "config",
     "core",
