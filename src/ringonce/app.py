@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from ringonce.clock import SystemClock, SystemEntropy
 from ringonce.config import change
 from ringonce.core.explain import explain
+from ringonce.core.lane import of_account
 from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
+from ringonce.engine.stopped import stopped
 from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
@@ -27,7 +29,7 @@ from ringonce.model.notification import Content
 from ringonce.model.transition import Verdict
 from ringonce.parts import awaitable, configuration, entries, network, store_options, templates
 from ringonce.ports import Query
-from ringonce.store import enqueue_on, enqueue_on_async, make_store, migrate
+from ringonce.store import enqueue_on, enqueue_on_async, make_store, make_wakeup, migrate
 from ringonce.telemetry import Telemetry
 from ringonce.wire import Network
 
@@ -88,6 +90,7 @@ class Ringonce(People):
         )
         self.engine = Engine(
             store=self.store,
+            wakeup=make_wakeup(self.config.store.url, store_options(self.config), self.telemetry),
             wire=self._fresh_wire(),
             clock=SystemClock(),
             entropy=SystemEntropy(),
@@ -99,6 +102,7 @@ class Ringonce(People):
                 cycle=self.config.retry.cycle,
                 grace=self.config.worker.grace / MICROSECONDS,
                 max_payload=self.config.limits.max_payload,
+                outbox=frozenset(kind.value for kind in self.config.outbox.events),
                 keep=self.config.retention,
                 oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
             ),
@@ -121,6 +125,8 @@ class Ringonce(People):
     async def close(self) -> None:
         """Give everything back."""
         self.telemetry.flush()
+        if self.engine.wakeup is not None:
+            await self.engine.wakeup.close()
         await self.store.close()
 
     async def __aenter__(self) -> Self:
@@ -258,12 +264,12 @@ class Ringonce(People):
         name = life.row.channel
         self.engine.channels.apply(await self.store.overrides())
         entry = self.engine.channels.get(name)
-        lanes = {lane.lane: lane for lane in await self.store.lanes()}
+        lane = stopped(name, entry, await self.store.lanes(), tenant=life.row.tenant)
         return explain(
             replace(life, row=replace(life.row, recipient=recipient_of(life.row))),
             await self.store.now(),
             policy=None if entry is None else entry.channel.policy,
-            lane=lanes.get(name),
+            lane=lane,
             enabled=entry is None or entry.channel.enabled,
         )
 
@@ -299,12 +305,10 @@ class Ringonce(People):
         """All channels as they are now: configuration, changes at run time, pauses, backlog."""
         overrides = await self.store.overrides()
         self.engine.channels.apply(overrides)
-        lanes = {lane.lane: lane for lane in await self.store.lanes()}
+        lanes = await self.store.lanes()
         backlog = {item.channel: item for item in await self.store.backlog()}
         return [
-            channel_view(
-                entry, lane=lanes.get(name), backlog=backlog.get(name), changed=overrides.get(name, {})
-            )
+            channel_view(entry, lanes=lanes, backlog=backlog.get(name), changed=overrides.get(name, {}))
             for name, entry in self.engine.channels.all().items()
         ]
 
@@ -323,6 +327,8 @@ class Ringonce(People):
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
             await self.store.resume(name)
+            if entry.channel.account:
+                await self.store.resume(of_account(entry.channel.account))
         self.engine.channels.apply(await self.store.overrides())
         self.engine.notify_workers()
 

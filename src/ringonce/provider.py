@@ -30,6 +30,7 @@ from ringonce.model.exchange import (
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import InDoubt
+from ringonce.model.quick import quick
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +91,7 @@ def _no_entropy(count: int) -> bytes:
     raise TypeError(f"this context has no entropy, and {count} bytes were asked for")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a provider may know besides the message. ``now``: microseconds UTC. ``timeout``: seconds.

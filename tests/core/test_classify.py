@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ringonce.core import classify as classification
 from ringonce.core.answer_defaults import DEFAULTS
 from ringonce.core.answer_facts import Facts, find
 from ringonce.core.classify import JSON_API, Rule, classify
@@ -176,7 +177,7 @@ def test_first_rule_wins() -> None:
 )
 def test_conditions(when: dict[str, object], answer: Answer, holds: bool) -> None:
     """A rule holds when all that it states holds; only rules about faults are asked about broken exchanges."""
-    assert rule(**when).holds(Facts(answer)) is holds
+    assert (verdict(answer, rule(**when)).rule == "mine") is holds
 
 
 def test_extraction() -> None:
@@ -320,8 +321,35 @@ def test_total(answer: Answer, push: bool) -> None:
         text.encode()
 
 
+def test_rules_that_change_are_read_anew() -> None:
+    """A list of rules may be changed between two answers, and each is judged by what it holds then."""
+    rules = [rule(status=500)]
+    for name in ("mine", "http.server_error"):
+        assert classify(http(500), rules, push=False, now=NOW).rule == name
+        rules.clear()
+
+
+def test_however_many_rules_and_statuses_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept about rules and statuses has a bound, and no verdict depends on it."""
+    monkeypatch.setattr(classification, "_MOST", 2)
+    for _ in range(2):
+        for status in (500, 501, 502, 503):
+            assert verdict(http(status), rule(status=status)).rule == "mine"
+    known = (rule(status=502),)
+    expected = {
+        500: "http.server_error",
+        501: "http.not_implemented",
+        502: "mine",
+        429: "http.too_many_requests",
+    }
+    for status, name in (expected | expected).items():
+        assert classify(http(status), known, push=False, now=NOW).rule == name
+
+
 def test_every_class_has_a_code() -> None:
     """The table of codes covers every class, and the defaults end in a rule without conditions."""
     assert set(CODE_OF) == set(OutcomeClass)
     for kind, answer in (("http", http(0)), ("mail", MailAnswer(0)), ("script", ScriptedAnswer("", ""))):
-        assert DEFAULTS[kind][-1].holds(Facts(answer))
+        last = DEFAULTS[kind][-1]
+        assert not last.conditions()
+        assert last.concerns(kind, Facts(answer).status)

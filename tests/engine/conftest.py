@@ -69,6 +69,8 @@ class KeptTelemetry:
         """Keep it."""
         self.counts.append((name, int(value), labels))
 
+    heard = True
+
     def tell(self, event: object) -> None:
         """Keep nothing."""
 

@@ -22,6 +22,7 @@ from ringonce.provider import (
     HttpAnswer,
     HttpRequest,
     InDoubt,
+    Message,
     NoAnswer,
     Outcome,
     OutcomeClass,
@@ -384,3 +385,35 @@ def test_table_2_1(name: str, cls: str) -> None:
 def test_declarations() -> None:
     """A repeat replaces the first, so a doubt is sent again; a bad recipient is a bad token."""
     assert (Fcm.in_doubt, Fcm.push) == (InDoubt.RESEND, True)
+
+
+def test_what_calls_have_in_common_is_made_once() -> None:
+    """Headers are one object for as long as the token is the same, and are new ones with the next token."""
+    provider = Fcm(FcmOptions(account()))
+    first, second = (provider.request(message(), address(TOKEN), CONTEXT) for _ in range(2))
+    assert first.headers is second.headers
+    other = provider.request(message(), address(TOKEN), replace(CONTEXT, credential="ya29.other"))
+    assert dict(other.headers)["authorization"] == "Bearer ya29.other"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        message(content(title="\udc01")),
+        message(content("\udc02")),
+        message(content(data={"a": "\udc01"})),
+        message(content(data={"\udc02": "a"})),
+        message(collapse="\udc01"),
+    ],
+    ids=["title", "text", "value", "name", "collapse"],
+)
+def test_half_a_character_is_never_sent(said: Message) -> None:
+    """No content can stand for the address or the reference: what they are marked with is no text."""
+    with pytest.raises(UnicodeEncodeError):
+        Fcm(FcmOptions(account())).request(said, address(TOKEN), CONTEXT)
+
+
+def test_data_that_is_no_text_is_refused_when_it_is_sent_too() -> None:
+    """A value that came past the check at acceptance ends its own notification."""
+    with pytest.raises(InputError, match="texts only"):
+        Fcm(FcmOptions(account())).request(message(content(data={"a": [1]})), address(TOKEN), CONTEXT)

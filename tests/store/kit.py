@@ -1,11 +1,14 @@
 """What store tests share: a planner and a decider over the real core, and a small world with a clock of its own."""
 
+import asyncio
 import itertools
 import json
+import logging
 from dataclasses import dataclass, field
 from uuid import UUID
 
 import msgspec
+import pytest
 
 from ringonce.core.journal import body_hash, canonical, event_key
 from ringonce.core.machine import step
@@ -92,6 +95,10 @@ class World:
             backoff=Backoff(BackoffKind.FIXED, base=10 * SECOND, jitter=0), in_doubt=InDoubt.RESEND
         )
     )
+    lane: str | None = None
+    """The lane into which whatever becomes due goes."""
+    known: bool = True
+    """Changes carry the facts that were claimed, as a worker's do."""
     ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # --- what the engine supplies ---
@@ -130,7 +137,7 @@ class World:
         for effect in result.effects:
             match effect:
                 case Send(at, armed):
-                    due = Due("send", at, armed)
+                    due = Due("send", at, armed, self.lane)
                 case Lookup(at):
                     due = Due("lookup", at)
                 case WakeAt(at):
@@ -205,10 +212,11 @@ class World:
             ended_at=self.now,
             outcome="unknown" if unknown else outcome.cls.value,
             code=outcome.code,
-            **fields,
+            **({"message_id": outcome.message_id} | fields),
         )
         event: TransitionEvent = Answered(number, outcome)
-        return Change(claimed.row.id, event, (owner, claimed.row.lease.fence), attempt)
+        row = claimed.row if self.known else None
+        return Change(claimed.row.id, event, (owner, claimed.row.lease.fence), attempt, row)
 
     async def settle(self, *changes: Change) -> list[Settled]:
         """Settle now."""
@@ -234,6 +242,19 @@ class World:
         term = await self.store.take_lease("notifications:retry-worker", "w-1", 60 * SECOND, now=self.now)
         assert term is not None
         return await self.store.arm(term, "w-1", now=self.now)
+
+
+def told(caplog: pytest.LogCaptureFixture, part: str) -> asyncio.Event:
+    """Set when a line of the log holds ``part``."""
+    event = asyncio.Event()
+
+    def look(record: logging.LogRecord) -> bool:
+        if part in record.getMessage():
+            event.set()
+        return True
+
+    caplog.handler.addFilter(look)
+    return event
 
 
 def step_new(enqueued, now: int, policy: Policy):  # noqa: ANN001, ANN201

@@ -89,11 +89,6 @@ CODE: list[tuple[str, Callable[..., Any], Rule]] = [
         lambda *_: False,
         settle.test_settle_again_after_a_lost_reply,
     ),
-    (
-        "ringonce.store.claims.shares",
-        lambda limit, *_: [limit, 0, 0],
-        claims.test_claim_takes_the_most_urgent_first,
-    ),
 ]
 
 

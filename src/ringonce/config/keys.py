@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringonce.config import kinds
+from ringonce.config import kinds, traffic
 from ringonce.config.model import (
     ApiConfig,
     ApiKey,
@@ -16,6 +16,7 @@ from ringonce.config.model import (
     SecurityConfig,
     SqliteModule,
     StoreConfig,
+    Switch,
     Synchronous,
     TemplatesConfig,
     WorkerConfig,
@@ -72,7 +73,24 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "SQLite only. `auto`: pysqlite3 where it is installed. Inside an application that opens the same file "
                 "itself, name the library that it uses: two of them on one file lose commits.",
             ),
-            Key("pool_size", kinds.integer(least=1, most=1_000), "PostgreSQL only: connections at most."),
+            Key(
+                "pool_size",
+                kinds.integer(least=1, most=1_000),
+                "PostgreSQL only: connections at most; those for hints (`listen`) come on top.",
+            ),
+            Key(
+                "listen",
+                kinds.switch(Switch),
+                "PostgreSQL only: workers of other processes hear of new work at once (LISTEN, NOTIFY), by two "
+                "connections for each worker and one for each process that accepts. `auto`: on, and off where no "
+                "hint arrives, as behind PgBouncer in transaction mode: then they look at least every 1.5 s.",
+            ),
+            Key(
+                "pgbouncer",
+                kinds.switch(Switch),
+                "PostgreSQL only: no statement stays prepared, as a pooler in transaction mode needs it. `auto`: "
+                "where somebody stands between ringonce and the server.",
+            ),
             Key(
                 "timeout",
                 kinds.duration(least=SECOND, most=DAY),
@@ -102,6 +120,22 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "grace",
                 kinds.duration(),
                 "How long running sends may take to finish when the worker is stopped.",
+            ),
+            Key(
+                "processes",
+                kinds.integer(least=1, most=256),
+                "PostgreSQL only: how many processes `ringonce worker` starts; one that dies is started again.",
+            ),
+            Key(
+                "metrics",
+                kinds.endpoint(),
+                "Where `ringonce worker` answers `/metrics`, `/healthz` and `/readyz`, without a key. With several "
+                "processes the parent takes this port, and the children those after it. Default: nowhere.",
+            ),
+            Key(
+                "uvloop",
+                kinds.switch(Switch),
+                "The event loop of `worker` and `up`. `auto`: uvloop where it is installed (extra `fast`).",
             ),
         ),
     ),
@@ -269,6 +303,27 @@ POLICY_KEYS = (
         "Faster, and so many more are in doubt after a crash.",
     ),
     Key("account", kinds.text(), "The name of the credential set, when two channels share one."),
+    Key(
+        "rate",
+        traffic.rate(),
+        'Calls over time, over all workers: `"50/s"`, `"3000/m"`. Without it: no limit.',
+    ),
+    Key(
+        "burst",
+        kinds.integer(least=1, most=1_000_000),
+        "With `rate`: calls at once after a pause. Default: a tenth of a second's worth, at least 1.",
+    ),
+    Key(
+        "circuit",
+        traffic.circuit(),
+        'When the provider counts as down, and for how long it is left alone; `"off"`: never.',
+    ),
+    Key(
+        "lanes",
+        traffic.shares(),
+        'Tenants with a lane of their own: `{ acme = 3 }` or `{ acme = { weight = 3, rate = "10/s" } }`; over '
+        "`[lanes]`.",
+    ),
 )
 
 BACKOFF_KEYS = (
@@ -299,10 +354,11 @@ FLOOR_KEYS = (
     Key("rate_limited", kinds.duration(), "The shortest delay after a rate limit."),
 )
 
+LANES = traffic.shares()
+"""``[lanes]``: the tenants that have a lane of their own on every channel."""
+
 TABLES_OF_A_CHANNEL = {"backoff": BACKOFF_KEYS, "budgets": BUDGET_KEYS, "floors": FLOOR_KEYS}
 
 LATER_CHANNEL_KEYS = {
-    "rate": "limit `concurrency` instead",
-    "circuit": "remove the key",
     "providers": "name one provider in `provider`",
 }

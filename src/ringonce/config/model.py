@@ -34,6 +34,14 @@ class Synchronous(StrEnum):
     NORMAL = "normal"
 
 
+class Switch(StrEnum):
+    """Decided by what is found, or said."""
+
+    AUTO = "auto"
+    TRUE = "true"
+    FALSE = "false"
+
+
 class SqliteModule(StrEnum):
     """Which SQLite library is loaded."""
 
@@ -86,6 +94,8 @@ class StoreConfig:
     synchronous: Synchronous = Synchronous.FULL
     sqlite_module: SqliteModule = SqliteModule.AUTO
     pool_size: int = 5
+    listen: Switch = Switch.AUTO
+    pgbouncer: Switch = Switch.AUTO
     timeout: int = 30 * SECOND
     oldest_snapshot: int | None = 30 * SECOND
 
@@ -121,9 +131,12 @@ class RetryConfig:
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """The worker process."""
+    """The worker process. ``uvloop``: the event loop, also of ``up``."""
 
     grace: int = 30 * SECOND
+    processes: int = 1
+    metrics: tuple[str, int] | None = None
+    uvloop: Switch = Switch.AUTO
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ringonce.core.answer_facts import Facts, find, pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    import re
+    from collections.abc import Callable, Container, Iterator, Mapping
 
     from ringonce.model.exchange import Fault
     from ringonce.model.outcome import Code, OutcomeClass
@@ -57,34 +59,50 @@ class Rule:
     floor: str | None = None
     refresh: bool = False
 
-    def holds(self, facts: Facts) -> bool:
-        """Does everything that is stated under *when* hold?"""
+    def concerns(self, kind: str, status: int | None) -> bool:
+        """May it hold of an answer of this kind with this status? Needs nothing else of the answer."""
         about_faults = bool(self.fault) or self.sent is not None
-        if about_faults is not (facts.kind == "none"):
+        if about_faults is not (kind == "none"):
             return False
-        return (
-            (self.status is None or _within(facts.status, self.status))
-            and (not self.stage or facts.stage in self.stage)
-            and (not self.step or facts.step == self.step)
-            and (not self.fault or facts.fault in self.fault)
-            and (self.sent is None or facts.sent is self.sent)
-            and (not self.enhanced or any(f"{facts.enhanced}.".startswith(f"{e}.") for e in self.enhanced))
-            and (not self.form or facts.form in self.form)
-            and all(_equals(facts.json, path, wanted) for path, wanted in self.json.items())
-            and all(
-                pattern(wanted).search(facts.headers.get(name, "")) for name, wanted in self.header.items()
-            )
-            and (not self.text or bool(pattern(self.text).search(self._words(facts))))
-            and (not self.re_address or facts.pick(self.re_address) is not None)
-        )
+        return self.status is None or (status is not None and _within(status, self.status))
 
-    def _words(self, facts: Facts) -> str:
-        return facts.text if not self.at else facts.pick(f"json:{self.at}") or ""
+    def conditions(self) -> tuple[Callable[[Facts], bool], ...]:
+        """What must hold besides, the cheap things first."""
+        return tuple(self._conditions())
+
+    def _conditions(self) -> Iterator[Callable[[Facts], bool]]:
+        if self.stage:
+            yield lambda facts: facts.stage in self.stage
+        if self.step:
+            yield lambda facts: facts.step == self.step
+        if self.fault:
+            yield lambda facts: facts.fault in self.fault
+        if self.sent is not None:
+            yield lambda facts: facts.sent is self.sent
+        if self.enhanced:
+            yield lambda facts: any(f"{facts.enhanced}.".startswith(f"{e}.") for e in self.enhanced)
+        if self.form:
+            yield lambda facts: facts.form in self.form
+        if self.json:
+            yield lambda facts: all(_equals(facts.json, path, wanted) for path, wanted in self.json.items())
+        for name, wanted in self.header.items():
+            yield partial(_header_says, name, pattern(wanted))
+        if self.text:
+            yield partial(_words_say, f"json:{self.at}" if self.at else "", pattern(self.text))
+        if self.re_address:
+            yield lambda facts: facts.pick(self.re_address) is not None
 
 
-def _within(status: int | None, wanted: int | Container[int]) -> bool:
-    if status is None:
-        return False
+def _header_says(name: str, wanted: re.Pattern[str], facts: Facts) -> bool:
+    return wanted.search(facts.headers.get(name, "")) is not None
+
+
+def _words_say(where: str, wanted: re.Pattern[str], facts: Facts) -> bool:
+    words = (facts.pick(where) or "") if where else facts.text
+    return wanted.search(words) is not None
+
+
+def _within(status: int, wanted: int | Container[int]) -> bool:
     return status == wanted if isinstance(wanted, int) else status in wanted
 
 

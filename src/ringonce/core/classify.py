@@ -8,7 +8,7 @@ retried a bounded number of times.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ringonce.core.answer_defaults import DEFAULTS, JSON_API
 from ringonce.core.answer_facts import Facts
@@ -18,14 +18,17 @@ from ringonce.core.retry_after import retry_after
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ringonce.model.exchange import Answer
+
+    _Candidates: TypeAlias = tuple[tuple[Rule, tuple[Callable[[Facts], bool], ...]], ...]
 
 __all__ = ["JSON_API", "Rule", "classify", "retry_after"]
 
 _WAITING = frozenset({OutcomeClass.TRANSIENT, OutcomeClass.RATE_LIMITED})
 _HINTS = ("json:retry_after",)
+_MOST: Final = 1024
 
 
 def classify(answer: Answer, rules: Sequence[Rule], *, push: bool, now: int) -> Outcome:
@@ -35,7 +38,7 @@ def classify(answer: Answer, rules: Sequence[Rule], *, push: bool, now: int) -> 
     Never raises, whatever the answer holds.
     """
     facts = Facts(answer)
-    rule = next(rule for rule in chain(rules, DEFAULTS[facts.kind]) if rule.holds(facts))
+    rule = _first(_candidates(rules, facts.kind, facts.status), facts)
     cls = rule.cls
     code = rule.code or CODE_OF[cls]
     if push and code is Code.INVALID_RECIPIENT:
@@ -44,24 +47,70 @@ def classify(answer: Answer, rules: Sequence[Rule], *, push: bool, now: int) -> 
     if cls in _WAITING:
         hint = next(filter(None, map(facts.pick, rule.retry_after or _HINTS)), None)
         wait = retry_after(facts.headers, hint, now)
-    limited = cls is OutcomeClass.RATE_LIMITED
     accepted = cls is OutcomeClass.ACCEPTED
     return Outcome(
-        cls=cls,
-        code=code,
-        provider_code=None if accepted else _provider_code(facts, rule),
-        message_id=facts.pick(rule.message_id) if accepted and rule.message_id else None,
-        retry_after_s=wait,
-        drop_address=rule.drop_address,
+        cls,
+        code,
+        None if accepted else _provider_code(facts, rule),
+        facts.pick(rule.message_id) if accepted and rule.message_id else None,
+        wait,
+        rule.drop_address,
         ambiguous=rule.ambiguous,
         scope=rule.scope or ("channel" if cls is OutcomeClass.AUTH else None),
         re_address=facts.pick(rule.re_address) if rule.re_address else None,
-        floor=rule.floor or ("rate_limited" if limited else None),
+        floor=rule.floor or ("rate_limited" if cls is OutcomeClass.RATE_LIMITED else None),
         refresh=rule.refresh,
         text=_words(facts, accepted=accepted),
         rule=rule.name,
         source=rule.source,
     )
+
+
+class _Table:
+    """A provider's rules and the defaults behind them, sorted by what they can hold of."""
+
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules  # kept, so that nothing else can come to have their id
+        self._conditions = {id(rule): rule.conditions() for rule in chain(rules, *DEFAULTS.values())}
+        self._found: dict[tuple[str, int | None], _Candidates] = {}
+
+    def candidates(self, kind: str, status: int | None) -> _Candidates:
+        """The rules that may hold of such an answer, in their order, each with what must hold besides."""
+        found = self._found.get((kind, status))
+        if found is None:
+            if len(self._found) >= _MOST:
+                self._found.clear()
+            found = self._found[kind, status] = tuple(
+                (rule, self._conditions[id(rule)])
+                for rule in chain(self.rules, DEFAULTS[kind])
+                if rule.concerns(kind, status)
+            )
+        return found
+
+
+_TABLES: Final[dict[int, _Table]] = {}
+
+
+def _candidates(rules: Sequence[Rule], kind: str, status: int | None) -> _Candidates:
+    table = _TABLES.get(id(rules))
+    if table is None or table.rules is not rules:
+        table = _Table(tuple(rules))
+        if len(_TABLES) >= _MOST:
+            _TABLES.clear()
+        _TABLES[id(table.rules)] = table  # of a list there is a new one each time: it might change
+    return table.candidates(kind, status)
+
+
+def _first(candidates: _Candidates, facts: Facts) -> Rule:
+    """The first rule that holds; the last of the defaults always does."""
+    return next(rule for rule, conditions in candidates if not conditions or _all(conditions, facts))
+
+
+def _all(conditions: tuple[Callable[[Facts], bool], ...], facts: Facts) -> bool:
+    for holds in conditions:  # noqa: SIM110 - twice as fast as all() with a generator
+        if not holds(facts):
+            return False
+    return True
 
 
 def _provider_code(facts: Facts, rule: Rule) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ringonce.core.journal import spelled
 from ringonce.core.tally import DISPATCHED
 from ringonce.model.records import OutboxRow
 
@@ -31,10 +32,11 @@ def outbox_row(notification: UUID, tenant: str, channel: str, emit: Emit, state:
         state: The state after the step. An end is told once per revision, so its id is ``ID.rREVISION``; anything
             else once per version, ``ID.vVERSION``.
     """
-    suffix = f"r{state.revision}" if emit.kind == DISPATCHED else f"v{state.version}"
-    event_id = f"{notification}.{suffix}"
+    subject = spelled(notification)
+    version = f"r{state.revision}" if emit.kind == DISPATCHED else f"v{state.version}"
+    event_id = f"{subject}.{version}"
     data = {
-        "notificationId": str(notification),
+        "notificationId": subject,
         "contractVersion": CONTRACT_VERSION,
         "tenant": tenant or None,
         "channel": channel,
@@ -44,8 +46,8 @@ def outbox_row(notification: UUID, tenant: str, channel: str, emit: Emit, state:
         "specversion": "1.0",
         "id": event_id,
         "type": emit.kind,
-        "subject": str(notification),
+        "subject": subject,
         "datacontenttype": "application/json",
         "data": data,
     }
-    return OutboxRow(event_id, emit.kind, str(notification), payload)
+    return OutboxRow(event_id, emit.kind, subject, payload)

@@ -43,6 +43,8 @@ def clean(text: str, limit: int = LIMIT) -> str:
 
     PostgreSQL refuses U+0000 in a text, and UTF-8 has no form for a lone surrogate.
     """
+    if len(text) <= limit and text.isprintable() and "  " not in text:
+        return text.strip(" ")  # the usual case; what is printable holds no white space but the common one
     line = _CONTROL.sub(" ", text[: max(limit * 4, _LOOK_AT)]).strip()
     return line if len(line) <= limit else line[: limit - 1] + "…"
 

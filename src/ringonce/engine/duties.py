@@ -24,6 +24,8 @@ RESCUE_BATCH = 100
 EXPAND_CHUNK = 100
 EXPAND_IDLE = 1.0
 SWEEP_EVERY = 1.0
+GAUGE_PACE = 50
+"""The gauges are measured for a fiftieth of the time at most: with a large backlog less often than each cycle."""
 LONGEST_TERM = 10_000_000
 LOOK_EVERY = 60.0
 """Seconds between two looks for channels that are not configured any more."""
@@ -42,6 +44,7 @@ class Duties:
         self._rescue_from = 0.0
         self._outage = False
         self._gauges = Gauges(engine)
+        self._measure_at = 0.0
         self._gone: set[str] = set()
         self._look_at = shared.clock.monotonic()
 
@@ -84,10 +87,22 @@ class Duties:
         ttl = max(3 * settings.cycle, min(LONGEST_TERM, self._lease))
         term = await engine.store.take_lease(RETRY_LEASE, self._shared.owner, ttl)
         if term is not None:
-            while await engine.store.arm(term, self._shared.owner, limit=ARM_BATCH) >= ARM_BATCH:
-                pass
-            await self._gauges.measure()
+            armed = ARM_BATCH
+            while armed >= ARM_BATCH:
+                armed = await engine.store.arm(term, self._shared.owner, limit=ARM_BATCH)
+                if armed:
+                    engine.notify_workers()
+            await self._measure()
         return settings.cycle / 1_000_000
+
+    async def _measure(self) -> None:
+        """Set the gauges: it reads all that waits, so it is paced by how long that takes."""
+        clock = self._shared.clock
+        began = clock.monotonic()
+        if began >= self._measure_at:
+            await self._gauges.measure()
+            ended = clock.monotonic()
+            self._measure_at = ended + GAUGE_PACE * (ended - began)
 
     async def give_up_retry(self) -> None:
         """Let another worker be the owner of the retry lease at once."""
@@ -111,8 +126,7 @@ class Duties:
         except StoreError:
             self._outage = True
             raise
-        for settled in rescued:
-            report(self._engine.telemetry, settled)
+        report(self._engine.telemetry, *rescued)
         if rescued:
             log.info("rescued %d notifications of a lost worker", len(rescued))
         return 0.0 if len(rescued) >= RESCUE_BATCH else min(5.0, self._shortest / 3_000_000)
@@ -127,8 +141,7 @@ class Duties:
         max_age = dict.fromkeys(self._gone, FALLBACK_POLICY.max_age)
         max_age |= {name: entry.channel.policy.max_age for name, entry in self._engine.channels.all().items()}
         swept = await self._engine.store.sweep(self._decide, max_age=max_age, limit=ARM_BATCH)
-        for settled in swept:
-            report(self._engine.telemetry, settled)
+        report(self._engine.telemetry, *swept)
         return 0.0 if len(swept) >= ARM_BATCH else SWEEP_EVERY
 
     async def expand(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ringonce.core.journal import client_reference
 from ringonce.errors import InputError
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ringonce.ports import Claimed, Entropy, Row
 
 log = logging.getLogger("ringonce")
+
+_REQUESTS = get_args(Request)  # a tuple of classes is looked through four times as fast as their union
 
 NO_CALL_LEFT = Outcome(
     OutcomeClass.TRANSIENT,
@@ -52,29 +54,25 @@ def build(
             text="it has no text: its template failed when it was accepted; send the event again under a new id",
             rule="empty content",
         )
-    number = 1 if row.lease is None else row.lease.number
+    state = row.state
     message = Message(
-        id=row.id,
-        reference=client_reference(row.id, row.state.revision),
-        revision=row.state.revision,
-        attempt=number,
-        content=content,
-        event_id=row.event_id,
-        event_type=row.event_type,
-        tenant=row.tenant,
-        recipient=row.recipient,
-        created_at=row.created_at,
-        priority=row.priority,
-        collapse=row.collapse,
-        expires_at=row.state.expires_at,
+        row.id,
+        client_reference(row.id, state.revision),
+        state.revision,
+        1 if row.lease is None else row.lease.number,
+        content,
+        row.event_id,
+        row.event_type,
+        row.tenant,
+        row.recipient,
+        row.created_at,
+        row.priority,
+        row.collapse,
+        state.expires_at,
     )
     try:
         known = Context(
-            now=now,
-            timeout=entry.channel.timeout / 1_000_000,
-            registered_at=address.registered_at,
-            credential=credential,
-            entropy=entropy.random_bytes,
+            now, entry.channel.timeout / 1_000_000, address.registered_at, credential, entropy.random_bytes
         )
         request: object = entry.provider.request(message, address, known)
     except InputError as error:
@@ -83,8 +81,8 @@ def build(
         # A provider's bug must not hold up its neighbours: the row ends visibly, the trace is logged.
         log.exception("provider %s could not build a request", entry.channel.provider)
         return _unsendable(f"provider {entry.channel.provider} could not build the request, see the log")
-    if isinstance(request, Request):
-        return request
+    if isinstance(request, _REQUESTS):
+        return request  # type: ignore[no-any-return]
     log.error("provider %s: request() returned %s", entry.channel.provider, type(request).__name__)
     return _unsendable(
         f"provider {entry.channel.provider} is wrong: request() must return an HttpRequest, a MailRequest or a "
@@ -95,7 +93,7 @@ def build(
 def context(entry: Entry, row: Row, now: int) -> Context:
     """What the provider may know besides the message."""
     registered = None if row.address is None else row.address.registered_at
-    return Context(now=now, timeout=entry.channel.timeout / 1_000_000, registered_at=registered)
+    return Context(now, entry.channel.timeout / 1_000_000, registered)
 
 
 def judge(entry: Entry, row: Row, answer: Answer, now: int) -> Outcome:
@@ -128,19 +126,19 @@ def attempt_row(
     """The call as it is stored."""
     unknown = outcome.cls is OutcomeClass.TRANSIENT and outcome.ambiguous
     return AttemptRow(
-        number=number,
-        revision=row.state.revision,
-        fence=row.lease.fence if row.lease else 0,
-        account=account,
-        started_at=started_at,
-        ended_at=ended_at,
-        outcome="unknown" if unknown else outcome.cls.value,
-        code=None if outcome.code is None else outcome.code.value,
-        provider_code=outcome.provider_code,
-        reference=client_reference(row.id, row.state.revision),
-        message_id=outcome.message_id,
-        answer=outcome.text,
-        rule=outcome.rule,
+        number,
+        row.state.revision,
+        row.lease.fence if row.lease else 0,
+        account,
+        started_at,
+        ended_at,
+        "unknown" if unknown else outcome.cls.value,
+        None if outcome.code is None else outcome.code.value,
+        outcome.provider_code,
+        client_reference(row.id, row.state.revision),
+        outcome.message_id,
+        outcome.text,
+        outcome.rule,
     )
 
 

@@ -99,7 +99,8 @@ class Loop:
 
     async def _pause(self, seconds: float) -> None:
         """Wait for the time or a wake-up, whichever is first."""
-        await within(self._clock, seconds, self._wake.wait())
+        if not self._wake.is_set():
+            await within(self._clock, seconds, self._wake.wait())
 
 
 async def within(clock: Clock, seconds: float, work: Awaitable[object]) -> bool:

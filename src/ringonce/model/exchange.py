@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ringonce.model.quick import quick
 
+
+@quick
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
     """One HTTP call. ``guarded``: the endpoint comes from a user, so private addresses are refused by the wire.
@@ -37,6 +40,7 @@ class MailServer:
     password: str | None = field(default=None, repr=False)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class MailRequest:
     """One envelope with one recipient. ``final_timeout``: seconds to wait for the reply after the last dot."""
@@ -81,6 +85,7 @@ class Fault(StrEnum):
     NOT_STARTED = "not_started"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
     """A complete HTTP answer. Header names are lower case. ``truncated``: the body was cut or broke off."""
@@ -91,6 +96,7 @@ class HttpAnswer:
     truncated: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class MailAnswer:
     """The SMTP reply that decided. ``stage`` is CONNECT, EHLO, AUTH, MAIL, RCPT, DATA_BODY, DATA_END or QUIT."""
@@ -109,6 +115,7 @@ class ScriptedAnswer:
     reference: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
     """The exchange broke. ``sent`` False: certainly nothing reached the provider. True: unknown, it may have.

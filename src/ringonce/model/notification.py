@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from ringonce.model.quick import quick
+
 if TYPE_CHECKING:
     from uuid import UUID
 
@@ -28,6 +30,7 @@ class Status(StrEnum):
 FINAL = frozenset({Status.SENT, Status.SUPPRESSED, Status.MERGED, Status.CANCELLED, Status.EXPIRED})
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class LastError:
     """The last thing that went wrong; it survives a later success. ``provider_code`` is the provider's own word."""
@@ -37,6 +40,7 @@ class LastError:
     text: str = ""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Spent:
     """What is used of the budgets since they last began anew: at creation, or when a person retries.
@@ -50,6 +54,7 @@ class Spent:
     unknown: int = 0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class State:
     """The facts that the transition table decides on (at most 12).
@@ -93,6 +98,7 @@ class State:
         return ended and (bool(self.unknown) or self.rests_on is not None)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a recipient is reached on a channel. ``value`` is the canonical text. Times are microseconds."""
@@ -107,6 +113,7 @@ class Address:
     reason: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Content:
     """What is said: rendered once per event, channel and locale. ``data`` travels with it untouched."""
@@ -117,6 +124,7 @@ class Content:
     data: Mapping[str, object] = field(default_factory=dict)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Message:
     """What a provider turns into a request. ``reference`` is the client reference of this revision."""

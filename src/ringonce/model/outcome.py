@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ringonce.model.quick import quick
+
 
 class OutcomeClass(StrEnum):
     """The nine meanings that an answer can have. Dispatch over them ends in ``assert_never``."""
@@ -49,6 +51,7 @@ CODE_OF: dict[OutcomeClass, Code | None] = {
 }
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One answer, classified.

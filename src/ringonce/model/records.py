@@ -8,17 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ringonce.model.quick import quick
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
     from ringonce.model.event import Event
     from ringonce.model.notification import Address, Content, State, Status
+    from ringonce.model.policy import Rate
     from ringonce.model.transition import Note, Refusal, TransitionEvent
 
 # --- intake and expansion -------------------------------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class NewEvent:
     """An event ready to be stored. ``key``: 16-byte digest of (tenant, event id); ``body``: canonical JSON."""
@@ -29,6 +33,7 @@ class NewEvent:
     body: bytes
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class RecipientFacts:
     """What the store knows of one recipient of an event, its live addresses included.
@@ -60,6 +65,7 @@ class NewContent:
     content: Content
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class NewNotification:
     """A notification to be inserted. ``address`` None: there was none, the notification says so and is final."""
@@ -73,6 +79,7 @@ class NewNotification:
     write: Write
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What the rules made of one chunk of an event's recipients."""
@@ -81,6 +88,7 @@ class Plan:
     notifications: tuple[NewNotification, ...]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Brief:
     """The line of an answer that stands for one notification."""
@@ -92,6 +100,7 @@ class Brief:
     final: bool
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """What became of one NewEvent. ``conflict``: the id is known with another body, nothing was stored for it."""
@@ -107,6 +116,7 @@ class Accepted:
 # --- dispatch ---------------------------------------------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Lease:
     """Who may send a notification now. ``attempt``: number of the last attempt begun.
@@ -126,6 +136,7 @@ class Lease:
         return self.attempt + (self.started_at is None)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Row:
     """The facts about one notification, without its content. ``lease`` None: nobody holds it."""
@@ -149,6 +160,7 @@ class Row:
     read_at: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """A row under our lease, with what is needed to send it."""
@@ -157,18 +169,70 @@ class Claimed:
     content: Content
     address_changed: bool = False
     purpose: str = "send"
+    lane: str = ""
+    probe: tuple[Probe, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The call with this row probes whether what was paused as ``name`` works again.
+
+    ``opened``: how often in a row it was paused. Nobody else probes it before the claim's ``hold`` is over.
+    """
+
+    name: str
+    reason: str
+    opened: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """What a claim may take of one lane: by ``weight`` among the lots of the claim, ``room`` rows at most.
+
+    ``stops``: everything whose pause stops it. ``rate`` counts under ``bucket``.
+    """
+
+    lane: str
+    stops: tuple[str, ...]
+    weight: int = 1
+    room: int | None = None
+    rate: Rate | None = None
+    bucket: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a claim deals with a channel of several lanes, shared accounts or rates.
+
+    ``hold``: how long a probe keeps others from probing. ``rate``: that of all lots together, under ``bucket``.
+    """
+
+    lots: tuple[Lot, ...]
+    hold: int
+    rate: Rate | None = None
+    bucket: str = ""
+
+    @property
+    def limited(self) -> bool:
+        """Rows may need tokens."""
+        return self.rate is not None or any(lot.rate is not None for lot in self.lots)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What a claim returned, and the store's time at that moment.
 
-    ``stamp``: another number after each change of a channel's settings at run time.
+    ``stamp``: another number after each change of a channel's settings at run time. ``braked``: what stopped
+    lanes of it as an open circuit. ``wait``: rows wait for tokens only, the next ones come in so many microseconds.
+    ``probing``: nothing comes before one call by terms has tried whether it works.
     """
 
     now: int
     stamp: int
     rows: tuple[Claimed, ...]
+    braked: tuple[str, ...] = ()
+    wait: int | None = None
+    probing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +244,7 @@ class Marked:
     cancelled: Mapping[UUID, str]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
     """One call to the provider, as stored. ``outcome`` is an OutcomeClass value or ``unknown``. No secrets."""
@@ -200,6 +265,7 @@ class AttemptRow:
     late: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Change:
     """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
@@ -215,15 +281,21 @@ class Change:
     row: Row | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What the dispatch row becomes: purpose ``send``, ``lookup`` or ``hold``; ``at`` None: never by itself."""
+    """What the dispatch row becomes: purpose ``send``, ``lookup`` or ``hold``; ``at`` None: never by itself.
+
+    ``lane`` None: it stays in its lane, and a new one goes into that of its channel.
+    """
 
     purpose: str
     at: int | None
     armed: bool = True
+    lane: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
     """An event of ours. ``event_id`` is stable: notification id + revision. ``key`` orders."""
@@ -247,13 +319,18 @@ class Invalidation:
 
 @dataclass(frozen=True, slots=True)
 class LanePause:
-    """Stop claiming from ``lane`` until ``until`` (None: until resumed)."""
+    """Stop claiming from ``lane``, and from all below it, until ``until`` (None: until resumed).
+
+    ``opened``: how often a circuit opened in a row; one that grows replaces a pause that would last longer.
+    """
 
     lane: str
     reason: str
     until: int | None = None
+    opened: int = 0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Write:
     """A step, lowered to what the store persists in one transaction.
@@ -278,6 +355,7 @@ class Write:
     read: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Settled:
     """What became of a Change. ``row`` None: there is no such notification."""
@@ -311,6 +389,7 @@ class Query:
     after: UUID | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Copy:
     """A notification in its recipient's inbox. ``seq`` grows by one with each copy of the recipient."""
@@ -361,12 +440,17 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """A lane that is paused or switched."""
+    """What was paused under a name. ``probing``: its time is over, and it waits for a call that tells whether it works.
+
+    ``opened``: how often in a row it was paused as a circuit.
+    """
 
     lane: str
     paused: bool
     until: int | None
     reason: str | None
+    probing: bool = False
+    opened: int = 0
 
 
 @dataclass(frozen=True, slots=True)

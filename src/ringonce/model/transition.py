@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from ringonce.model.quick import quick
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from ringonce.model.outcome import Outcome
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Enqueued:
     """The notification is created: due at ``due_at``, or kept from being sent by the rule ``suppressed_by``.
@@ -41,17 +44,20 @@ class Regenerated:
     """The draft's text was written anew."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The attempt ``attempt``, begun under a lease that we still hold, came to ``outcome``.
 
     ``begun`` False: no call was made (an address found dead before the mark, a refused render), so it counts
-    nothing against any budget.
+    nothing against any budget. ``excused``: the provider was down as a whole, as a probe of it or a circuit that
+    has just opened tells; a transient failure then speaks of the provider, and burns nothing of the notification.
     """
 
     attempt: int
     outcome: Outcome
     begun: bool = True
+    excused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +240,7 @@ class Refusal:
     text: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Step:
     """What the table says. ``refused`` set: ``state`` is the old one, nothing else follows.

@@ -15,7 +15,7 @@ from email.header import Header
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ringonce.provider import (
@@ -290,7 +290,7 @@ class Smtp(Provider):
         self._head = f"From: {sender}\r\n" + (f"Reply-To: {reply_to}\r\n" if reply_to else "")
         self._domain = self._sender.rpartition("@")[2]
 
-    @property
+    @cached_property
     def account(self) -> str:
         """Server and a digest of the user, since user names are often addresses."""
         user = f"#{hashlib.sha256(self._server.user.encode()).hexdigest()[:8]}" if self._server.user else ""

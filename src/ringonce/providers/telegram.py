@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from urllib.parse import urlsplit
 
 from ringonce.provider import (
@@ -222,7 +223,7 @@ class Telegram(Provider):
             )
         self._url = f"{base}/bot{options.token}/sendMessage"
 
-    @property
+    @cached_property
     def account(self) -> str:
         """The bot's number, which is the public part of its token; a digest where there is none."""
         bot, colon, _ = self.options.token.partition(":")

@@ -16,6 +16,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from urllib.parse import urlsplit
 
 from ringonce.provider import (
@@ -106,7 +107,7 @@ class Webhook(Provider):
         if options.max_bytes <= _OVERHEAD:
             raise ConfigError("it leaves no room for a message", field="max_bytes", mend="leave it at 20000")
 
-    @property
+    @cached_property
     def account(self) -> str:
         """A digest of the newest secret."""
         return f"webhook:{hashlib.sha256(self._keys[0]).hexdigest()[:8]}"

@@ -16,7 +16,7 @@ import hmac
 import json
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -191,7 +191,7 @@ class WebPush(Provider):
 
         self._token = token
 
-    @property
+    @cached_property
     def account(self) -> str:
         """A digest of the public key, which browsers subscribe with."""
         return f"webpush:{hashlib.sha256(self._public.encode()).hexdigest()[:8]}"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_ENCODE = json.JSONEncoder(separators=(",", ":"), default=str).encode
+
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}
 
 
@@ -40,7 +42,7 @@ def digest(*parts: str | None) -> bytes:
 
 def dump(value: Mapping[str, object]) -> str:
     """Spell as JSON in ASCII: an escape can neither end a text nor break an encoding."""
-    return json.dumps(dict(value), separators=(",", ":"), default=str) if value else "{}"
+    return _ENCODE(value if isinstance(value, dict) else dict(value)) if value else "{}"
 
 
 def load(text: str) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class Verdicts:
             except Exception:
                 log.exception("notification %s is looked at more closely", change.id)
                 continue
-            if _plain(row, write) and write.attempt is call:
+            if write.attempt is call and call.message_id == write.state.message_id and _plain(row, write):
                 found.append((change, row, write))
         return found
 

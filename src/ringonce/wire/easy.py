@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import io
 import socket
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pycurl
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 MAX_IDLE = 5
 """Seconds after which an idle connection is not used again (STORE: Send)."""
 
+_GO, _ABORT = int(pycurl.PREREQFUNC_OK), int(pycurl.PREREQFUNC_ABORT)
+_TAKEN, _BAD = int(pycurl.SOCKOPT_OK), int(pycurl.SOCKET_BAD)
 _CERTIFICATE = {
     pycurl.E_PEER_FAILED_VERIFICATION,
     pycurl.E_SSL_CACERT_BADFILE,
@@ -64,6 +67,8 @@ class Exchange:
     """
 
     __slots__ = (
+        "_announced",
+        "_began",
         "_body",
         "_connectable",
         "_dead",
@@ -71,19 +76,22 @@ class Exchange:
         "_goaway",
         "_guard",
         "_head",
+        "_headers",
         "_links",
         "_refused",
         "_room",
+        "_shape",
         "_sockets",
+        "_source",
         "_spelled",
         "_starts",
         "_stream_refused",
         "_times",
         "_truncated",
+        "_url",
         "curl",
         "deliver",
         "kind",
-        "request",
         "token",
     )
 
@@ -98,13 +106,17 @@ class Exchange:
         self.kind = kind
         self.token: object = None
         self.deliver: Deliver | None = None
-        self.request: HttpRequest | None = None
         self._guard = guard
         self._links = links
-        # What the handle is set to; setting it again costs a microsecond each.
+        # What the handle is set to; setting all of it again costs as much as libcurl's work on a request.
         self._fresh = False
-        self._spelled = ""
+        self._url = ""
+        self._shape = self._spelled = ""
+        self._announced = -1
+        self._headers: tuple[tuple[str, str], ...] | None = None
         self._times = (0.0, 0.0)
+        self._began = 0.0
+        self._source = io.BytesIO()
         self._sockets: list[int] = []
         self._dead = False
         self._head: list[bytes] = []
@@ -133,6 +145,7 @@ class Exchange:
         curl.setopt(pycurl.USERAGENT, agent)
         curl.setopt(pycurl.HEADERFUNCTION, self._head.append)
         curl.setopt(pycurl.WRITEFUNCTION, self._write)
+        curl.setopt(pycurl.READFUNCTION, self._source.read)
         curl.setopt(pycurl.SOCKOPTFUNCTION, self._opened)
         curl.setopt(pycurl.PREREQFUNCTION, self._begin)
         if guarded:
@@ -146,49 +159,67 @@ class Exchange:
         else:
             curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
 
-    def load(self, request: HttpRequest, token: object, deliver: Deliver) -> None:
-        """Make the handle ready for ``request``.
+    def load(self, request: HttpRequest, token: object, deliver: Deliver, now: float) -> None:
+        """Make the handle ready for ``request``. ``now``: monotonic seconds.
 
         Raises:
             ValueError: libcurl can not carry it (a line break in a header, an address with a null byte).
         """
         self.token = token
         self.deliver = deliver
-        self.request = request
+        self._began = now
         self._room = request.max_answer
-        self._rewind()
         curl = self.curl
         if self._fresh:
             self._fresh = False
             curl.setopt(pycurl.FRESH_CONNECT, 0)
-        curl.setopt(pycurl.URL, request.url.encode())
-        method, body = request.method, request.body
-        if method == "POST" or body:
-            curl.setopt(pycurl.POST, 1)
-            curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(body))
-            curl.setopt(pycurl.READFUNCTION, io.BytesIO(body).read)
-            spelled = "POST"
-        elif method == "HEAD":
-            curl.setopt(pycurl.NOBODY, 1)
-            spelled = "HEAD"
-        else:
-            curl.setopt(pycurl.HTTPGET, 1)
-            spelled = "GET"
-        spelled = "" if method == spelled else method
-        if spelled != self._spelled:
-            if not spelled:
-                curl.unsetopt(pycurl.CUSTOMREQUEST)
-            elif spelled.isascii() and spelled.isalpha():
-                curl.setopt(pycurl.CUSTOMREQUEST, spelled)
-            else:
-                raise ValueError("the method is not a word")
-            self._spelled = spelled
-        curl.setopt(pycurl.HTTPHEADER, _header_lines(request.headers))
-        times = request.timeout, request.connect_timeout
-        if times != self._times:
+        url, headers, body = request.url, request.headers, request.body
+        if url != self._url:
+            curl.setopt(pycurl.URL, url.encode())
+            self._url = url
+        if request.method != self._spelled or bool(body) is not (self._announced > 0):
+            self._spell(request.method, bool(body))
+        if self._shape == "POST":
+            if len(body) != self._announced:
+                curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(body))
+                self._announced = len(body)
+            # Takes the place of the last body, from its beginning, without a copy.
+            self._source.__init__(body)  # type: ignore[misc]
+        if headers != self._headers:
+            curl.setopt(pycurl.HTTPHEADER, _header_lines(headers))
+            self._headers = headers
+        if request.timeout != self._times[0] or request.connect_timeout != self._times[1]:
             curl.setopt(pycurl.TIMEOUT_MS, max(1, int(request.timeout * 1000)))
             curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(request.connect_timeout * 1000)))
-            self._times = times
+            self._times = request.timeout, request.connect_timeout
+
+    def _spell(self, method: str, has_body: bool) -> None:  # noqa: FBT001 - one call, right above
+        """Set the method, and what kind of request libcurl is to make of it."""
+        curl = self.curl
+        if method == "POST" or has_body:
+            curl.setopt(pycurl.POST, 1)
+            shape = "POST"
+        elif method == "HEAD":
+            curl.setopt(pycurl.NOBODY, 1)
+            shape = "HEAD"
+        else:
+            curl.setopt(pycurl.HTTPGET, 1)
+            shape = "GET"
+        if method == shape:
+            curl.unsetopt(pycurl.CUSTOMREQUEST)
+        elif method.isascii() and method.isalpha():
+            curl.setopt(pycurl.CUSTOMREQUEST, method)
+        else:
+            raise ValueError("the method is not a word")
+        self._shape, self._spelled, self._announced = shape, method, -1
+
+    def overdue(self, now: float) -> bool:
+        """True: its time is over. libcurl does not know from now on; the caller ends it, if no answer does."""
+        if now - self._began < self._times[0]:
+            return False
+        self.curl.setopt(pycurl.TIMEOUT_MS, 0)
+        self._times = (0.0, 0.0)
+        return True
 
     def again(self) -> bool:
         """True: nothing was sent, the pooled connection was dead; the handle is ready to go on a new one."""
@@ -202,54 +233,53 @@ class Exchange:
     def _rewind(self) -> None:
         self._head.clear()
         self._body.clear()
-        self._sockets.clear()
         self._starts = 0
-        self._truncated = False
+        if self._sockets:
+            self._sockets.clear()
+        self._truncated = self._connectable = self._dead = self._stream_refused = self._goaway = False
         self._refused = None
-        self._connectable = False
-        self._dead = False
-        self._stream_refused = False
-        self._goaway = False
 
-    # What libcurl calls, in its thread.
+    # What libcurl calls.
 
     def _open(self, _purpose: int, address: tuple[int, int, int, tuple[str, int]]) -> _Lent | int:
         family, kind, protocol, where = address
         if not self._guard.permits(where[0]):
             self._refused = where[0]
-            return int(pycurl.SOCKET_BAD)
+            return _BAD
         self._connectable = True
         return _Lent(socket.socket(family, kind, protocol))
 
     def _opened(self, descriptor: int, _purpose: int) -> int:
         self._sockets.append(descriptor)
-        return int(pycurl.SOCKOPT_OK)
+        return _TAKEN
 
     def _begin(self, peer: str, local: str, peer_port: int, local_port: int) -> int:
         self._starts += 1
         if self._starts > 1:
-            return int(pycurl.PREREQFUNC_ABORT)
-        if self.kind[0] and not self._guard.permits(peer):
+            return _ABORT
+        guarded, shared = self.kind
+        if guarded and not self._guard.permits(peer):
             self._refused = peer
             self._connectable = False
-            return int(pycurl.PREREQFUNC_ABORT)
+            return _ABORT
         ends = (peer, peer_port, local, local_port)
         if self._sockets:
             self._links.opened(self._sockets, ends)
-        elif self._links.dead(ends, shared=self.kind[1]):
+        elif self._links.dead(ends, shared):
             self._dead = True
-            return int(pycurl.PREREQFUNC_ABORT)
-        return int(pycurl.PREREQFUNC_OK)
+            return _ABORT
+        return _GO
 
     def _write(self, data: bytes) -> int:
-        if len(data) > self._room:
+        size = len(data)
+        if size > self._room:
             self._body.append(data[: self._room])
             self._room = 0
             self._truncated = True
             return 0
-        self._room -= len(data)
+        self._room -= size
         self._body.append(data)
-        return len(data)
+        return size
 
     def _listen(self, kind: int, text: bytes) -> None:
         if kind == pycurl.INFOTYPE_TEXT:
@@ -263,11 +293,13 @@ class Exchange:
 
     def answer(self, code: int, words: str = "") -> Answer:
         """Tell it as a value: ``code`` is libcurl's result (0: complete), ``words`` its message."""
-        head = parse_head(self._head)
+        told = b"".join(self._head)
+        head = _common_head(told) if len(told) <= _COMMON else parse_head(told)
         if head is not None:
-            status, headers = head
+            status, headers = head[0], dict(head[1])
             if code == 0 or self._truncated:
-                return HttpAnswer(status, headers, b"".join(self._body), self._truncated)
+                body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+                return HttpAnswer(status, headers, body, self._truncated)
             if 200 <= status < 300:  # noqa: PLR2004 - the family of success
                 return NoAnswer(
                     Fault.TRUNCATED_BODY_AFTER_2XX, sent=True, detail=f"status {status}, {_why(code)}"
@@ -306,46 +338,50 @@ class Exchange:
 
     def unload(self) -> None:
         """Let go of the request, so that an idle handle holds no one's message."""
-        self.token = self.deliver = self.request = None
-        self._body.clear()
-        self._head.clear()
-        self.curl.unsetopt(pycurl.READFUNCTION)
+        self.token = self.deliver = None
+        self._rewind()
+        self._source.__init__()  # type: ignore[misc]
 
 
-def parse_head(lines: list[bytes]) -> tuple[int, dict[str, str]] | None:
+def parse_head(head: bytes) -> tuple[int, dict[str, str]] | None:
     """Status and headers of the final answer, or None: there is none, or its head is not complete.
 
     Informational answers (1xx) come first and are skipped; trailers come after and are ignored.
     """
-    status = 0
-    headers: dict[str, str] = {}
-    name = ""
-    fresh = True
-    for line in lines:
-        if fresh:
-            if not line.startswith(b"HTTP/"):
-                return None
-            parts = line.split(None, 2)
-            if len(parts) < 2 or not parts[1].isdigit():  # noqa: PLR2004 - version and status
-                return None
-            status = int(parts[1])
-            headers.clear()
-            fresh = False
-            continue
-        if line in {b"\r\n", b"\n"}:
-            if status >= 200:  # noqa: PLR2004 - final
-                return status, headers
-            fresh = True
-            continue
-        text = line.decode("latin-1")
-        if text[0] in " \t":
-            headers[name] = f"{headers.get(name, '')} {text.strip()}".strip()
-            continue
-        key, _, value = text.partition(":")
-        name = key.strip().lower()
-        value = value.strip()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    told = iter(head.split(b"\n")[:-1])  # libcurl hands over whole lines only
+    for first in told:
+        status = _status(first)
+        if not status:
+            return None
+        headers: dict[str, str] = {}
+        name = ""
+        for line in told:
+            if line in _END:
+                break
+            if line[0] in b" \t":
+                headers[name] = f"{headers.get(name, '')} {line.decode('latin-1').strip()}".strip()
+                continue
+            name, _, value = line.decode("latin-1").partition(":")
+            name, value = name.strip().lower(), value.strip()
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        else:
+            return None
+        if status >= 200:  # noqa: PLR2004 - final
+            return status, headers
     return None
+
+
+_END = (b"\r", b"")
+_COMMON = 1024
+# Within a second a server says the same of nearly every answer, its date included.
+_common_head = lru_cache(maxsize=64)(parse_head)
+
+
+def _status(line: bytes) -> int:
+    """The status in the first line of a head; 0: it is none."""
+    parts = line.split(None, 2)
+    known = line.startswith(b"HTTP/") and len(parts) > 1 and parts[1].isdigit()
+    return int(parts[1]) if known else 0
 
 
 def _header_lines(headers: tuple[tuple[str, str], ...]) -> list[str] | list[bytes]:

@@ -1,17 +1,20 @@
-"""HTTP for everybody: one libcurl multi handle in one thread, requests in and answers out in batches.
+"""HTTP for everybody: one libcurl multi handle on the event loop, requests in and answers out in batches.
 
-Thousands of exchanges share the thread; none of them is a task or a future. The thread waits on libcurl's own
-sockets and on a pipe that ``submit`` writes to. Its answers reach the event loop with one call per batch.
+Thousands of exchanges share it; none of them is a task, a future or a thread. The loop watches one descriptor that
+stands for all sockets of libcurl. What is ready is handed to libcurl, a few milliseconds of it at a time, and the
+answers that came of it go out with one call per receiver. Names are looked up in threads of libcurl's own.
+
+A thread of its own for libcurl was measured too: each of its dozen callbacks per request then waits for the
+interpreter's lock, and that costs more than all else that the wire does. The price is that somebody else may block
+the loop, and libcurl looks at the time before it looks at the socket: an answer that came in time would be lost. So
+after a long pause the sockets are read first, and only then is it said what came too late.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import select
 import ssl
-import threading
 import time
 from collections import deque
 from pathlib import Path
@@ -23,15 +26,16 @@ from ringonce.model.exchange import Fault, HttpRequest, NoAnswer
 from ringonce.wire.easy import STOPPED, Exchange
 from ringonce.wire.guard import Guard
 from ringonce.wire.links import Links
+from ringonce.wire.ready import BROKEN, IN, OUT, ready
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ringonce.model.exchange import Answer
     from ringonce.ports import Deliver
 
-_IN, _OUT, _BROKEN = 1, 4, 8 | 16  # the same bits in epoll and in poll
-_LONGEST_WAIT = 1.0
+_LONGEST_TURN = 0.005
+_PAUSE = 0.5  # seconds
 _KEPT_HANDLES = 256
 # Where systems keep the certificates that they trust, for an interpreter that does not know.
 _CA_FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
@@ -59,30 +63,22 @@ class HttpWire:
         self._ca = (ca_file, None) if ca_file is not None else _system_ca()
         self._agent = user_agent
         self._max_idle = max_idle_connections
-        self._inbox: deque[tuple[Sequence[tuple[object, HttpRequest]], Deliver]] = deque()
-        self._outbox: deque[list[tuple[Deliver, object, Answer]]] = deque()
-        self._woken = False
-        self._announced = False
-        self._stop = False
         self._closed = False
         self._running = 0
+        self._unsaid: list[tuple[Deliver, object, Answer]] = []
         self._idle: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._wake_in = self._wake_out = -1
-
-    # On the event loop.
+        self._pump: _Pump | None = None
 
     async def start(self) -> None:
-        """Start the thread."""
+        """Begin; must be called inside the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._wake_in, self._wake_out = os.pipe()
-        os.set_blocking(self._wake_in, False)
-        os.set_blocking(self._wake_out, False)
-        self._thread = threading.Thread(target=self._run, name="ringonce-http", daemon=True)
-        self._thread.start()
+        self._pump = self._fresh(self._loop)
+
+    def _fresh(self, loop: asyncio.AbstractEventLoop) -> _Pump:
+        return _Pump(self._guard, self._ca, self._agent, self._max_idle, loop, self._turn)
 
     def submit(self, batch: Sequence[tuple[object, HttpRequest]], deliver: Deliver) -> None:
         """Begin all of ``batch``."""
@@ -91,18 +87,22 @@ class HttpWire:
         self._running += len(batch)
         if self._running:
             self._idle.clear()
-        if self._closed:
-            self._post([(deliver, token, _NOT_STARTED) for token, _ in batch])
-            return
-        self._inbox.append((batch, deliver))
-        if not self._woken:
-            self._woken = True
-            self._wake()
+        unsaid: list[tuple[Deliver, object, Answer]]
+        if self._pump is None or self._closed:
+            unsaid = [(deliver, token, _NOT_STARTED) for token, _ in batch]
+        else:
+            unsaid = self._pump.begin(batch, deliver)
+            self._pump.arm()
+        if unsaid:
+            # Not from inside of this call: who submits is not ready for answers yet.
+            if not self._unsaid:
+                self._loop.call_soon(self._say)
+            self._unsaid += unsaid
 
     async def close(self, grace: float) -> None:
-        """Start nothing more, wait for what runs, give the rest up, join the thread. Again: does nothing."""
-        thread, idle = self._thread, self._idle
-        if thread is None or idle is None or self._closed:
+        """Start nothing more, wait for what runs, give the rest up. Again: does nothing."""
+        idle = self._idle
+        if idle is None or self._closed:
             return
         self._closed = True
         try:
@@ -110,26 +110,43 @@ class HttpWire:
                 async with asyncio.timeout(max(0.0, grace)):
                     await idle.wait()
         finally:
-            self._stop = True
-            self._wake()
-            # Shielded by not being awaited on: the thread ends by itself within a moment of being told so.
-            await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, thread.join))
-            self._flush()
-            os.close(self._wake_out)
-            self._wake_out = -1
+            self._say()
+            pump, self._pump = self._pump, None
+            if pump is not None:
+                self._tell(pump.give_up())
+                pump.close()
 
-    def _wake(self) -> None:
-        # A full pipe wakes as well; a closed one means that the thread is gone and has said so.
-        with contextlib.suppress(BlockingIOError, BrokenPipeError):
-            os.write(self._wake_out, b"\0")
+    def _turn(self) -> None:
+        """Something is ready or due: let libcurl work on it, and hand out what came of it."""
+        pump = self._pump
+        if pump is None or self._loop is None:
+            return
+        try:
+            pump.turn()
+            done = pump.harvest()
+        except Exception as error:  # noqa: BLE001 - a bug, of ours or below: the next pump starts afresh
+            self._loop.call_exception_handler({"message": "the HTTP wire failed", "exception": error})
+            done = pump.give_up()
+            pump.close()
+            self._pump = pump = self._fresh(self._loop)
+        if done:
+            self._tell(done)
+        pump.arm()
 
-    def _flush(self) -> None:
+    def _say(self) -> None:
+        unsaid, self._unsaid = self._unsaid, []
+        self._tell(unsaid)
+
+    def _tell(self, done: list[tuple[Deliver, object, Answer]]) -> None:
         """Hand all answers over, one call for each ``deliver``."""
-        self._announced = False
         calls: dict[Deliver, list[tuple[object, Answer]]] = {}
-        while self._outbox:
-            for deliver, token, answer in self._outbox.popleft():
-                calls.setdefault(deliver, []).append((token, answer))
+        last: Deliver | None = None
+        pairs: list[tuple[object, Answer]] = []
+        for deliver, token, answer in done:
+            if deliver is not last:
+                last = deliver
+                pairs = calls.setdefault(deliver, [])
+            pairs.append((token, answer))
         for deliver, pairs in calls.items():
             self._running -= len(pairs)
             try:
@@ -141,99 +158,99 @@ class HttpWire:
         if not self._running and self._idle is not None:
             self._idle.set()
 
-    # In the thread.
-
-    def _post(self, answers: list[tuple[Deliver, object, Answer]]) -> None:
-        if not answers or self._loop is None:
-            return
-        self._outbox.append(answers)
-        if not self._announced:
-            self._announced = True
-            # A loop that is closed has nobody left to tell.
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._flush)
-
-    def _run(self) -> None:
-        while not self._stop:
-            pump = _Pump(self._guard, self._ca, self._agent, self._max_idle, self._wake_in)
-            try:
-                self._work(pump)
-            except Exception as error:  # noqa: BLE001 - a bug, of ours or below: the next pump starts afresh
-                self._report(error)
-            finally:
-                self._post(pump.give_up())
-                pump.close()
-        while self._inbox:
-            batch, deliver = self._inbox.popleft()
-            self._post([(deliver, token, _NOT_STARTED) for token, _ in batch])
-        os.close(self._wake_in)
-
-    def _work(self, pump: _Pump) -> None:
-        while not self._stop:
-            if pump.turn():
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._wake_in, 4096)
-                self._woken = False
-                while self._inbox:
-                    batch, deliver = self._inbox.popleft()
-                    self._post(pump.begin(batch, deliver))
-            self._post(pump.harvest())
-
-    def _report(self, error: Exception) -> None:
-        if self._loop is not None:
-            context = {"message": "the HTTP thread failed", "exception": error}
-            with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._loop.call_exception_handler, context)
-
 
 class _Pump:
-    """libcurl's multi handle with its sockets, its timer, and the easy handles that are free or at work."""
+    """libcurl's multi handle with its sockets, its timer, and the easy handles that are free or at work.
+
+    ``turn`` is called by the loop through ``call``, and again whenever ``arm`` says so.
+    """
 
     def __init__(
-        self, guard: Guard, ca: tuple[str | None, str | None], agent: str, max_idle: int, wake: int
+        self,
+        guard: Guard,
+        ca: tuple[str | None, str | None],
+        agent: str,
+        max_idle: int,
+        loop: asyncio.AbstractEventLoop,
+        call: Callable[[], None],
     ) -> None:
         self._recipe = (guard, Links(), ca, agent)
         self._free: dict[tuple[bool, bool], list[Exchange]] = {}
         self._busy: dict[Any, Exchange] = {}
-        self._poller: Any = select.epoll() if hasattr(select, "epoll") else select.poll()
-        self._unit = 1.0 if hasattr(select, "epoll") else 1000.0
-        self._watched: set[int] = set()
+        self._overdue: list[Exchange] = []
+        self._turned = time.monotonic()
+        self._loop = loop
+        self._call = call
+        self._ready = ready(loop, call)
+        # The last word of libcurl's timer, in milliseconds; it speaks twice per request, so nothing is done then.
+        self._told: deque[int] = deque(maxlen=1)
         self._deadline: float | None = None
-        self._wake = wake
-        self._poller.register(wake, _IN)
+        self._soon = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._socket)
-        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._timer)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._told.append)
         self._multi.setopt(pycurl.M_MAXCONNECTS, max_idle)
 
-    def turn(self) -> bool:
-        """Wait for something, let libcurl work on it. True: the wake-up pipe was written to."""
-        wait = _LONGEST_WAIT
-        if self._deadline is not None:
-            wait = min(wait, max(0.0, self._deadline - time.monotonic()))
-        woken = False
-        for fd, mask in self._poller.poll(wait * self._unit):
-            if fd == self._wake:
-                woken = True
-                continue
-            bits = (pycurl.CSELECT_IN if mask & _IN else 0) | (pycurl.CSELECT_OUT if mask & _OUT else 0)
-            self._multi.socket_action(fd, bits | (pycurl.CSELECT_ERR if mask & _BROKEN else 0))
-        if self._deadline is not None and self._deadline <= time.monotonic():
+    def turn(self) -> None:
+        """Let libcurl work on what is ready and due. What takes too long stays ready for the next turn."""
+        self._soon = False
+        act, clock = self._multi.socket_action, time.monotonic
+        began = clock()
+        if began - self._turned > _PAUSE:
+            self._overdue = [exchange for exchange in self._busy.values() if exchange.overdue(began)]
+        for fd, mask in self._ready.take():
+            bits = (pycurl.CSELECT_IN if mask & IN else 0) | (pycurl.CSELECT_OUT if mask & OUT else 0)
+            act(fd, bits | (pycurl.CSELECT_ERR if mask & BROKEN else 0))
+            if clock() - began > _LONGEST_TURN and not self._overdue:
+                break
+        self._heed()
+        if self._deadline is not None and self._deadline <= clock():
             self._deadline = None
-            self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
-        return woken
+            act(pycurl.SOCKET_TIMEOUT, 0)
+        self._turned = clock()
+
+    def _heed(self) -> None:
+        """Take over when libcurl wants to be called."""
+        if self._told:
+            milliseconds = self._told.pop()
+            self._deadline = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
+
+    def arm(self) -> None:
+        """See to it that there is a turn when libcurl's timer ends."""
+        self._heed()
+        if self._deadline is None or self._soon:
+            return
+        wait = self._deadline - time.monotonic()
+        if wait <= 0:
+            self._soon = True
+            self._loop.call_soon(self._call)
+        elif self._alarm is None or self._alarm_at > self._deadline:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            # One that rings too early is set anew then: that is seldom, while deadlines move with each request.
+            self._alarm_at = self._deadline
+            self._alarm = self._loop.call_later(wait, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._call()
 
     def begin(
         self, batch: Sequence[tuple[object, HttpRequest]], deliver: Deliver
     ) -> list[tuple[Deliver, object, Answer]]:
         """Start exchanges; the answers of those that can not even start."""
         failed: list[tuple[Deliver, object, Answer]] = []
+        now = time.monotonic()
         for token, request in batch:
             kind = (request.guarded, request.http2)
-            free = self._free.setdefault(kind, [])
+            free = self._free.get(kind)
+            if free is None:
+                free = self._free[kind] = []
             exchange = free.pop() if free else Exchange(kind, *self._recipe)
             try:
-                exchange.load(request, token, deliver)
+                exchange.load(request, token, deliver, now)
                 self._multi.add_handle(exchange.curl)
             except (ValueError, TypeError, AttributeError, pycurl.error) as error:
                 exchange.curl.close()
@@ -248,13 +265,18 @@ class _Pump:
         left = 1
         while left and self._busy:
             left, complete, broken = self._multi.info_read()
-            done += [self._end(curl, 0, "") for curl in complete]
+            for curl in complete:
+                done.append(self._end(curl, 0, ""))  # noqa: PERF401 - quicker than a list of its own each time
             for curl, code, words in broken:
                 if self._busy[curl].again():
                     self._multi.remove_handle(curl)
                     self._multi.add_handle(curl)
                 else:
                     done.append(self._end(curl, code, words))
+        if self._overdue:
+            late = [exchange.curl for exchange in self._overdue if exchange.curl in self._busy]
+            done += [self._end(curl, pycurl.E_OPERATION_TIMEDOUT, "") for curl in late]
+            self._overdue = []
         return done
 
     def _end(self, curl: Any, code: int, words: str) -> tuple[Deliver, object, Answer]:
@@ -284,25 +306,17 @@ class _Pump:
             for exchange in free:
                 exchange.curl.close()
         self._multi.close()
-        if hasattr(self._poller, "close"):
-            self._poller.close()
+        self._ready.close()
+        if self._alarm is not None:
+            self._alarm.cancel()
 
     def _socket(self, what: int, fd: int, _multi: object, _known: object) -> None:
         if what == pycurl.POLL_REMOVE:
-            self._watched.discard(fd)
-            # libcurl may have closed it already; epoll has forgotten it then.
-            with contextlib.suppress(OSError, KeyError):
-                self._poller.unregister(fd)
-            return
-        mask = (_IN if what & pycurl.POLL_IN else 0) | (_OUT if what & pycurl.POLL_OUT else 0)
-        if fd in self._watched:
-            self._poller.modify(fd, mask)
+            self._ready.rest(fd)
         else:
-            self._watched.add(fd)
-            self._poller.register(fd, mask)
-
-    def _timer(self, milliseconds: int) -> None:
-        self._deadline = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
+            self._ready.watch(
+                fd, (IN if what & pycurl.POLL_IN else 0) | (OUT if what & pycurl.POLL_OUT else 0)
+            )
 
 
 _NOT_STARTED = NoAnswer(Fault.NOT_STARTED, sent=False, detail="the wire is closed")

@@ -11,19 +11,20 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Ends: TypeAlias = tuple[str, int, str, int]
 """Peer's address and port, our address and port."""
 
 _HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR | select.POLLNVAL
+_SPOKE = _HUNG_UP | select.POLLIN
 
 
 class Links:
     """The descriptors of open connections by their ends."""
 
     def __init__(self) -> None:
-        self._descriptors: dict[Ends, int] = {}
+        self._looks: dict[Ends, Any] = {}
         # A descriptor's number comes back after it was closed: the newest connection is the one that has it.
         self._ends: dict[int, Ends] = {}
 
@@ -31,22 +32,23 @@ class Links:
         """A new connection with these ends is one of ``descriptors``; the others lost the race to connect."""
         for fd in reversed(descriptors):
             if _local_port(fd, ends) == ends[3]:
-                self._descriptors.pop(self._ends.get(fd, ends), None)
+                self._looks.pop(self._ends.get(fd, ends), None)
                 self._ends[fd] = ends
-                self._descriptors[ends] = fd
+                look = select.poll()
+                look.register(fd, _SPOKE)
+                self._looks[ends] = look.poll
                 return
 
-    def dead(self, ends: Ends, *, shared: bool) -> bool:
+    def dead(self, ends: Ends, shared: bool) -> bool:  # noqa: FBT001 - asked of every request
         """True: the peer has hung up, or said something while nothing was asked.
 
         ``shared``: HTTP/2, where the peer may say something at any time.
         """
-        fd = self._descriptors.get(ends)
-        if fd is None:
+        look = self._looks.get(ends)
+        if look is None:
             return False
-        poll = select.poll()
-        poll.register(fd, _HUNG_UP if shared else _HUNG_UP | select.POLLIN)
-        return bool(poll.poll(0))
+        told = look(0)
+        return bool(told) and (not shared or bool(told[0][1] & _HUNG_UP))
 
 
 def _local_port(fd: int, ends: Ends) -> int | None:
