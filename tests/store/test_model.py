@@ -20,8 +20,9 @@ from hypothesis.stateful import (
 from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import FINAL, State
 from ringonce.model.policy import SECOND, InDoubt
+from ringonce.model.retention import Retention
 from ringonce.model.transition import Cancel, Expire, LeaseLost, Resolve, Retry, TransitionEvent, Verdict
-from ringonce.ports import AttemptRow, Change, LanePause, Lease, Query, Row, Write
+from ringonce.ports import PRUNE_LEASE, AttemptRow, Change, LanePause, Lease, Query, Row, Write
 from ringonce.store import SqlStore, open_store
 from tests.servers.postgres import Database
 from tests.store.conftest import wipe
@@ -34,6 +35,8 @@ OWNERS = ("w-1", "w-2")
 SUBJECTS = ("order:1", "order:2")
 OUTCOMES = (ACCEPTED, UNREACHABLE, SILENCE, NOBODY)
 MAX_AGE = 3600 * SECOND
+NOTHING = Retention(0, 0, 0, 0, 0, 0, journal=None, outbox=None)
+"""Keep nothing of what is over."""
 
 
 @dataclass
@@ -399,6 +402,26 @@ class StoreMachine(RuleBasedStateMachine):
         else:
             self.run(self.store.resume("email", now=self.world.now))
         self.model.paused = stop
+
+    @precondition(lambda self: any(item.state.final for item in self.model.items.values()))
+    @rule()
+    def prune(self) -> None:
+        """All that is over is removed, and nothing else; who still answers for it is told that it is gone."""
+        gone = {item.id for item in self.model.items.values() if item.state.final}
+        now = self.world.now
+        term = self.run(self.store.take_lease(PRUNE_LEASE, "w-1", SECOND, now=now))
+        walk, done, count = None, False, 0
+        while not done:
+            step = self.run(self.store.prune(term, "w-1", NOTHING, walk=walk, limit=50, now=now))
+            walk, done, count = step.walk, step.done, count + step.counts.get("notifications", 0)
+        assert count == len(gone)
+        for id_ in gone:
+            del self.model.items[id_]
+            self.finals.pop(id_, None)
+            change = Change(id_, Cancel("ann"))
+            (settled,) = self.run(self.store.settle([change], self.world.decide, now=now))
+            assert (settled.row, settled.write) == (None, None)
+        self.calls = [call for call in self.calls if call.id not in gone]
 
     # --- people ---
 

@@ -19,8 +19,9 @@ from ringonce.engine.engine import Engine
 from ringonce.model.notification import Status
 from ringonce.model.outcome import CODE_OF, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, Backoff, BackoffKind, Channel, InDoubt, Policy, Rate, Share
+from ringonce.model.retention import Retention
 from ringonce.model.transition import Answered, Cancel, LateAnswer
-from ringonce.ports import RETRY_LEASE, AttemptRow, Change, LanePause, Lot, Terms
+from ringonce.ports import PRUNE_LEASE, RETRY_LEASE, AttemptRow, Change, LanePause, Lot, Terms
 from ringonce.registry import build
 from ringonce.telemetry import Telemetry
 from ringonce.wire.script import ScriptedWire
@@ -385,6 +386,27 @@ async def _expired_is_never_begun(bench: _Bench) -> None:
     _same(await bench.claim(), (), "claimable after its time")
     await bench.store.sweep(bench.engine.decide, max_age={"email": None}, now=bench.now)
     _same(await bench.status(id_), Status.EXPIRED, "status")
+
+
+async def _pruned_is_over_and_remembered(bench: _Bench) -> None:
+    """What is over goes after its time, by the holder of the duty; what waits stays; a repeat is still a duplicate."""
+    keep = Retention(sent=WAIT, failed=WAIT)
+    over = await bench.one("e-1")
+    await bench.settle(bench.answer(await bench.begin(), ACCEPTED))
+    waiting = await bench.one("e-2")
+    await bench.settle(bench.answer(await bench.begin(), BUSY))
+    term = await bench.store.take_lease(PRUNE_LEASE, "w-1", 3_600 * SECOND, now=bench.now) or 0
+    early = await bench.store.prune(term, "w-1", keep, now=bench.now)
+    _same(dict(early.counts), {}, "removed before the time")
+    bench.now += WAIT
+    stranger = await bench.store.prune(term + 1, "w-1", keep, now=bench.now)
+    _same((stranger.held, dict(stranger.counts)), (False, {}), "removed under another term")
+    await bench.store.prune(term, "w-1", keep, now=bench.now)
+    _same(await bench.store.get(over), None, "what was over")
+    _same(await bench.status(waiting), Status.FAILED, "status of what waits")
+    body = {"event_id": "e-1", "to": {"email": "e-1@example.com"}, "content": {"text": "x"}}
+    (again,) = await bench.accept(body)
+    _same((again.duplicate, again.pruned, again.notifications), (True, True, ()), "answer to a repeat")
 
 
 async def _proof_drops_older_addresses_only(bench: _Bench) -> None:
