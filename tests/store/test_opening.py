@@ -78,7 +78,7 @@ def test_partial_indexes_are_the_same_either_way(tmp_path: Path) -> None:
         engine = sa.create_engine(url)
         with engine.begin() as connection:
             if url == "sqlite://":
-                create(connection, "0002")
+                create(connection, "0003")
             rows = connection.execute(sa.text("SELECT name, sql FROM sqlite_master WHERE type = 'index'"))
             found.append({name: " ".join(sql.split()).replace('"', "") for name, sql in rows if sql})
         engine.dispose()
@@ -98,7 +98,7 @@ async def test_two_programs_migrate_at_once(pg_database: Database) -> None:
     """On PostgreSQL one waits for the other, and finds everything done."""
     url = pg_database.url("asyncpg")
     results = await asyncio.gather(migrate(url), migrate(url), migrate(url))
-    assert sorted(before or "" for before, _ in results) == ["", "0002", "0002"]
+    assert sorted(before or "" for before, _ in results) == ["", "0003", "0003"]
 
 
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg"])
