@@ -1,7 +1,7 @@
 # Everything starts from a bare clone with python3 >= 3.11 and make: the first run builds .venv from the pinned,
 # hashed files in requirements/, and nothing else is downloaded.
 
-.PHONY: help demo test test-all check format docs lock setup clean
+.PHONY: help demo test test-all bench check format docs lock setup clean
 .DEFAULT_GOAL := help
 
 # Override to choose: make test PYTHON=python3.12
@@ -11,9 +11,15 @@ SKIP_FAST ?=
 # More arguments for pytest, for example: make test ARGS="-k backoff -x"
 ARGS ?=
 WORKERS ?= 4
+# make bench PARTS="deliver latency" RUNS=5: what to measure (all parts by default) and how many rounds of it.
+PARTS ?=
+RUNS ?= 5
+COMPARES := $(if $(PARTS),$(filter deliver,$(PARTS)),deliver)
 
 VENV := .venv
 BIN := $(VENV)/bin
+BENCH_VENV := .venv-bench
+NODE := benchmarks/peers/node
 UV := UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv --quiet --no-progress
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
@@ -29,6 +35,7 @@ help:
 	@echo "make demo      the whole thing against local flaky servers, in a minute"
 	@echo "make test      the tests (10 minutes at most)"
 	@echo "make test-all  also the slow ones, those that need Debian packages, and other Python versions (45 minutes)"
+	@echo "make bench     measure; PARTS=\"deliver latency\" and RUNS=5 choose, ARGS=--keep keeps it for the documentation"
 	@echo "make check     lint, format, types, layers, documentation"
 	@echo "make format    let the formatter rewrite the code"
 	@echo "make docs      write the generated pages and build the documentation into site/"
@@ -68,6 +75,19 @@ $(VENV)/.package: pyproject.toml $(VENV)/.run
 
 setup: $(VENV)/.dev $(VENV)/.package
 
+# What the benchmarks compare with: Python programs in an environment of their own, those for Node beside it.
+$(BENCH_VENV)/.ready: requirements/bench.txt $(VENV)/.uv
+	@echo "Setting up $(BENCH_VENV)"
+	@$(BIN)/python -m venv --clear --without-pip $(BENCH_VENV)
+	@UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV=$(CURDIR)/$(BENCH_VENV) $(BIN)/uv --quiet --no-progress pip install --require-hashes \
+	  -r requirements/bench.txt
+	@touch $@
+
+$(NODE)/node_modules/.ready: $(NODE)/package.json $(NODE)/package-lock.json
+	@if command -v npm >/dev/null; then cd $(NODE) && npm ci --silent --no-audit --no-fund; \
+	else echo "npm is not on PATH: the peers for Node are left out" >&2; mkdir -p $(@D); fi
+	@touch $@
+
 # ----------------------------------------------------------------------------------------------------------------- runs
 
 demo: $(VENV)/.package
@@ -103,6 +123,9 @@ endif
 	  .venv-$$version/bin/python -m pytest -n $(WORKERS) --dist loadgroup -m "$(FAST)" $(SUBSET) || exit 1; \
 	done
 
+bench: setup $(if $(COMPARES),$(BENCH_VENV)/.ready $(NODE)/node_modules/.ready)
+	$(BIN)/python -m benchmarks.run $(PARTS) --runs $(RUNS) $(ARGS)
+
 check: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -123,9 +146,10 @@ docs: setup
 lock: $(VENV)/.uv
 	cd requirements && PATH="$(CURDIR)/$(BIN):$$PATH" && export UV_PYTHON_DOWNLOADS=never UV_CUSTOM_COMPILE_COMMAND="make lock" && \
 	compile="uv --quiet pip compile --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate" && \
-	$$compile $(ARGS) uv.in -o uv.txt && $$compile $(ARGS) run.in -o run.txt && $$compile $(ARGS) -c run.txt dev.in -o dev.txt
+	$$compile $(ARGS) uv.in -o uv.txt && $$compile $(ARGS) run.in -o run.txt && $$compile $(ARGS) -c run.txt dev.in -o dev.txt && \
+	$$compile $(ARGS) bench.in -o bench.txt
 
 clean:
-	rm -rf $(VENV) $(addprefix .venv-,$(OTHERS)) build dist site .coverage .coverage.* .pytest_cache .mypy_cache \
+	rm -rf $(VENV) $(BENCH_VENV) $(NODE)/node_modules $(addprefix .venv-,$(OTHERS)) build dist site .coverage .coverage.* .pytest_cache .mypy_cache \
 	  .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

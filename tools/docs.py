@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ringonce.core import diagram
-from tools import examples, providers_page, reference, signals
+from tools import benchmarks_page, examples, providers_page, reference, signals
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|!\[[^\]]*\]\(([^)\s]+)\)")
@@ -59,6 +59,7 @@ GENERATORS: list[Generator] = [
     Generator("metrics", "docs/reference/metrics.md", signals.metrics),
     Generator("errors", "docs/reference/errors.md", reference.error_codes),
     Generator("providers", "docs/reference/providers.md", providers_page.page),
+    Generator("benchmarks", "docs/reference/benchmarks.md", benchmarks_page.page),
     Generator("transitions", "docs/reference/transitions.md", diagram.page),
     *(
         Generator(name, "docs/how-to/transactions.md", examples.definition("transactions.py", name))

@@ -142,7 +142,8 @@ def error_codes() -> str:
     return (
         "## Of requests and commands\n\n"
         + _table(("code", "exception", "HTTP", "exit code", "meaning"), ours())
-        + "\nFurther codes name a cause: `invalid_json` (HTTP 400), `unknown_channel`, `invalid_address`, and those of "
+        + "\nFurther codes name a cause: `invalid_json` (HTTP 400), `unknown_channel`, `invalid_address`, "
+        "`event_too_old`, and those of "
         "a refused decision, e.g. `too_late`.\n\n"
         "## Of notifications\n\n`last_error.code`; beside it `provider_code` has the provider's own word.\n\n"
         + _table(("code", "class of the answer"), codes())

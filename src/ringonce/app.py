@@ -29,7 +29,7 @@ from ringonce.model.notification import Content
 from ringonce.model.transition import Verdict
 from ringonce.parts import awaitable, configuration, entries, network, store_options, templates
 from ringonce.ports import Query
-from ringonce.store import enqueue_on, enqueue_on_async, make_store, migrate
+from ringonce.store import enqueue_on, enqueue_on_async, make_store, make_wakeup, migrate
 from ringonce.telemetry import Telemetry
 from ringonce.wire import Network
 
@@ -84,11 +84,13 @@ class Ringonce(People):
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
         self._wire = wire
+        oldest = self.config.store.oldest_snapshot
         self.store: Store = make_store(
             self.config.store.url, store_options(self.config), decode_event, self._identity
         )
         self.engine = Engine(
             store=self.store,
+            wakeup=make_wakeup(self.config.store.url, store_options(self.config), self.telemetry),
             wire=self._fresh_wire(),
             clock=SystemClock(),
             entropy=SystemEntropy(),
@@ -101,6 +103,8 @@ class Ringonce(People):
                 grace=self.config.worker.grace / MICROSECONDS,
                 max_payload=self.config.limits.max_payload,
                 outbox=frozenset(kind.value for kind in self.config.outbox.events),
+                keep=self.config.retention,
+                oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
             ),
         )
 
@@ -121,6 +125,8 @@ class Ringonce(People):
     async def close(self) -> None:
         """Give everything back."""
         self.telemetry.flush()
+        if self.engine.wakeup is not None:
+            await self.engine.wakeup.close()
         await self.store.close()
 
     async def __aenter__(self) -> Self:

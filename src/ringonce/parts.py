@@ -72,6 +72,9 @@ def store_options(config: Config) -> StoreOptions:
         synchronous=config.store.synchronous.value,
         sqlite_module=config.store.sqlite_module.value,
         pool_size=config.store.pool_size,
+        pgbouncer=config.store.pgbouncer.value,
+        listen=config.store.listen.value,
+        timeout=config.store.timeout / 1_000_000,
         outbox_kinds=frozenset(kind.value for kind in config.outbox.events),
     )
 

@@ -26,10 +26,16 @@ HELP = {
     "ringonce_retry_sent_total": "Retries that the provider accepted.",
     "ringonce_failed_backlog": "Failed notifications that wait for their next attempt.",
     "ringonce_channel_disabled_total": "Notifications that met a channel which does not send, at each look.",
+    "ringonce_pruned_total": "Rows that retention has removed.",
+    "ringonce_oldest_snapshot_seconds": "How long the oldest snapshot of the database has been held.",
     "ringonce_circuit_opened_total": "Circuits that opened, probes that failed included.",
     "ringonce_circuit_open": "Circuits of a channel that are open or being probed, tenants counted apart.",
     "ringonce_late_answers_total": "Answers that came after the lease was lost.",
     "ringonce_oldest_pending_seconds": "How long the oldest notification that is due has waited.",
+    "ringonce_listening": "1 while hints of other processes arrive; 0: this worker polls.",
+    "ringonce_hints_total": "Hints between processes that there may be new work, sent or heard.",
+    "ringonce_worker_processes": "Worker processes that run, as their parent counts them.",
+    "ringonce_worker_restarts_total": "Worker processes that died and were started again.",
     "ringonce_alerts_total": "Alerts for a person.",
 }
 """Every metric; the reference page is made from it."""
@@ -44,9 +50,13 @@ ALERTS = {
     "exhausted": "A notification used all its attempts: a terminal failure.",
     "guard_failing": "A subject guard has failed for five minutes; its notifications wait.",
     "mass_invalidation": "Too many answers would drop an address: dropping is stopped. Mostly a wrong key.",
+    "not_listening": "`listen = true`, and no hints of other processes arrive: this worker polls.",
+    "old_snapshot": "A session, prepared transaction or replication slot has long held a snapshot: claims get slower.",
+    "old_snapshot_over": "No snapshot of the database is held for long any more.",
     "resumed": "All clear: a probe succeeded, and what its circuit or a credential had stopped goes on.",
     "store_unavailable": "The database can not be reached or written. Results wait; nothing is sent again for it.",
     "template": "The file of a template was changed and can not be used; the text names file and line.",
+    "worker_died": "A process of `ringonce worker --processes` died and is started again.",
     "worker_crash": "A worker died in the middle of a call, and no attempt is left.",
 }
 """Every kind of alert; the reference page is made from it."""

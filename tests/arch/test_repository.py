@@ -1,5 +1,6 @@
 """What the repository's files may not contain."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -19,6 +20,7 @@ INDEX_ADDRESS = re.compile(
     "|".join(map(re.escape, HOSTS)) + "|--(?:extra-)?index" + r"-url[ =]\S|--find" + r"-links[ =]\S"
 )
 MACHINE_PATH = re.compile(r"(?<![\w.:/-])/(?:wo" + r"rk|ro" + r"ot|opt/(?:pypi|wheels)|home/\w+)/")
+NODE_LOCK = ROOT / "benchmarks" / "peers" / "node" / "package-lock.json"
 LOCK_FILES = {"uv.lock", "poetry.lock", "Pipfile.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml"}
 
 
@@ -50,11 +52,21 @@ def test_no_machine_path() -> None:
 
 
 def test_no_foreign_lock_file() -> None:
-    """Pins live in requirements/, with hashes and without addresses."""
-    assert [path.name for path in _tracked() if path.name in LOCK_FILES] == []
+    """Pins live in requirements/, with hashes and without addresses; for Node in the one file that npm reads."""
+    found = [path for path in _tracked() if path.name in LOCK_FILES]
+    assert found == [NODE_LOCK]
 
 
-@pytest.mark.parametrize("name", ["uv.txt", "run.txt", "dev.txt"])
+def test_every_module_for_node_has_a_hash() -> None:
+    """Each module that the benchmarks' peers need is pinned with a hash, and comes from whatever registry is set."""
+    packages = json.loads(NODE_LOCK.read_text())["packages"]
+    assert [
+        name for name, pin in packages.items() if name and not ("integrity" in pin and "version" in pin)
+    ] == []
+    assert [name for name, pin in packages.items() if "resolved" in pin] == []
+
+
+@pytest.mark.parametrize("name", ["uv.txt", "run.txt", "dev.txt", "bench.txt"])
 def test_every_requirement_has_a_hash(name: str) -> None:
     """Each pinned requirement names an exact version and a hash."""
     text = (ROOT / "requirements" / name).read_text().replace("\\\n", " ")

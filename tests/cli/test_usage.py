@@ -26,6 +26,8 @@ from tests.cli.conftest import Ring
         (("send", "--file", "x.jsonl", "--text", "x"), "no other option"),
         (("send", "--file", "not-there.jsonl"), "No such file"),
         (("worker", "--drain", "--only", "dispach"), "dispatch"),
+        (("worker", "--processes", "2"), "SQLite has one worker process"),
+        (("worker", "--processes", "0"), "1 to 256"),
         (("failures", "retry"), "--channel"),
         (("classify",), "name a provider"),
         (("--config", "other.toml", "list"), "no such file"),

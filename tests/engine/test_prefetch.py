@@ -58,7 +58,7 @@ async def work(first: Outcome, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     async with Ringonce(CONFIG) as ringonce:
         bodies = [{"to": {"box": f"p{i}"}, "content": {"text": "x"}} for i in range(PEOPLE)]
         ids = [one.notifications[0].id for one in await ringonce.notify_many(bodies)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await ringonce.run_worker(drain=True)
         return [(await ringonce.get(id_)).row.state.status.value for id_ in ids]
 

@@ -411,3 +411,9 @@ def test_half_a_character_is_never_sent(said: Message) -> None:
     """No content can stand for the address or the reference: what they are marked with is no text."""
     with pytest.raises(UnicodeEncodeError):
         Fcm(FcmOptions(account())).request(said, address(TOKEN), CONTEXT)
+
+
+def test_data_that_is_no_text_is_refused_when_it_is_sent_too() -> None:
+    """A value that came past the check at acceptance ends its own notification."""
+    with pytest.raises(InputError, match="texts only"):
+        Fcm(FcmOptions(account())).request(message(content(data={"a": [1]})), address(TOKEN), CONTEXT)

@@ -13,7 +13,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,10 +25,12 @@ from urllib.parse import quote, unquote, urlsplit
 import psycopg
 from psycopg import sql
 
+from tests.servers.ports import free_port
+
 URL_VARIABLE = "RINGONCE_TEST_PG_URL"
 BINARIES_VARIABLE = "RINGONCE_TEST_PG_BIN"
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+START_SECONDS = 120.0
+STOP_SECONDS = 60.0
 
 # Runs between this process and the server: gives up root, asks Linux to end the server with whoever started
 # it (a killed test run leaves nothing behind), then becomes the server, so that its id is the postmaster's.
@@ -78,7 +79,7 @@ class Database:
 
     def connect(self) -> psycopg.Connection:
         """Open a blocking connection in autocommit mode."""
-        return psycopg.connect(self.url(), autocommit=True, connect_timeout=10)
+        return psycopg.connect(self.url(), autocommit=True, connect_timeout=60)
 
 
 def create_database(admin: Database, template: str = "template0") -> Database:
@@ -140,19 +141,12 @@ def find_binaries() -> Path:
     )
 
 
-def _account() -> tuple[int, int]:
-    """Tell user and group that the server runs as."""
+def account() -> tuple[int, int]:
+    """Tell user and group that a server runs as which refuses root."""
     if os.getuid() != 0:
         return os.getuid(), os.getgid()
     nobody = pwd.getpwnam("nobody")
     return nobody.pw_uid, nobody.pw_gid
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class PostgresServer:
@@ -181,7 +175,7 @@ class PostgresServer:
         self.data = self.folder / "data"
         self.log = self.folder / "server.log"
         self.database = Database("127.0.0.1", 0, "postgres", secrets.token_hex(16), "postgres")
-        self._account = _account()
+        self._account = account()
         self._binaries = binaries or find_binaries()
         self._process: subprocess.Popen[bytes] | None = None
         self._settings = {
@@ -264,7 +258,7 @@ class PostgresServer:
         deadline = time.monotonic() + START_SECONDS
         while True:
             if not self.database.port:
-                self.database = replace(self.database, port=_free_port())
+                self.database = replace(self.database, port=free_port())
             if self._launch(deadline):
                 return
             words = self.log.read_text(errors="replace")[-2000:]

@@ -10,12 +10,16 @@ import sqlalchemy as sa
 
 from ringonce.store import SqlStore, StoreOptions, migrate, open_store
 from ringonce.store.schema import metadata
+from ringonce.store.upkeep import Stuck
+from tests.servers.pgbouncer import pgbouncer
 from tests.servers.postgres import Database, create_database, drop_database, fresh_database
 from tests.store.kit import KINDS, World, decode
 
 MEMORY = "sqlite-memory"
 FILES = ("sqlite-stdlib", "sqlite-pysqlite3")
 SERVERS = ("postgres-asyncpg", "postgres-psycopg")
+POOLED = ("pooled-asyncpg", "pooled-psycopg")
+"""Behind PgBouncer in transaction mode; with its Debian package only."""
 TABLES = [table for table in metadata.sorted_tables if table.name != "ringonce_ticks"]
 
 
@@ -50,6 +54,13 @@ def pg_empty(pg_shared: Database) -> Database:
 
 
 @pytest.fixture(scope="session")
+def pg_pooled(pg_shared: Database) -> Iterator[Database]:
+    """The shared database behind a pooler."""
+    with pgbouncer(pg_shared) as front:
+        yield front
+
+
+@pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with the schema in rollback-journal mode, to be copied."""
     path = tmp_path_factory.mktemp("sqlite") / "template.db"
@@ -80,12 +91,17 @@ def kept(
         asyncio.run(store.close())
 
 
-@pytest.fixture(params=[MEMORY, *FILES, *SERVERS])
+@pytest.fixture(
+    params=[MEMORY, *FILES, *SERVERS, *(pytest.param(kind, marks=pytest.mark.debian) for kind in POOLED)]
+)
 def fresh(request: pytest.FixtureRequest) -> tuple[SqlStore, bool]:
     """A store on an empty database, and whether the test has to open and close it."""
     kind: str = request.param
-    if kind in SERVERS:
-        url = request.getfixturevalue("pg_empty").url(kind.removeprefix("postgres-"))
+    if kind in SERVERS + POOLED:
+        database = request.getfixturevalue("pg_empty")
+        if kind in POOLED:
+            database = request.getfixturevalue("pg_pooled")
+        url = database.url(kind.partition("-")[2])
         return open_store(url, decode=decode, outbox_kinds=KINDS), True
     return request.getfixturevalue("kept")(kind), False
 
@@ -99,6 +115,8 @@ async def world(fresh: tuple[SqlStore, bool]) -> AsyncIterator[World]:
     else:
         await store.backend.run(wipe)
         store._turn = store.backend._latest = 0
+        store._stuck = Stuck()
+        store.shorten(on=False)
     yield World(store)
     if ours:
         await store.close()

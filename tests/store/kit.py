@@ -1,11 +1,14 @@
 """What store tests share: a planner and a decider over the real core, and a small world with a clock of its own."""
 
+import asyncio
 import itertools
 import json
+import logging
 from dataclasses import dataclass, field
 from uuid import UUID
 
 import msgspec
+import pytest
 
 from ringonce.core.journal import body_hash, canonical, event_key
 from ringonce.core.machine import step
@@ -239,6 +242,19 @@ class World:
         term = await self.store.take_lease("notifications:retry-worker", "w-1", 60 * SECOND, now=self.now)
         assert term is not None
         return await self.store.arm(term, "w-1", now=self.now)
+
+
+def told(caplog: pytest.LogCaptureFixture, part: str) -> asyncio.Event:
+    """Set when a line of the log holds ``part``."""
+    event = asyncio.Event()
+
+    def look(record: logging.LogRecord) -> bool:
+        if part in record.getMessage():
+            event.set()
+        return True
+
+    caplog.handler.addFilter(look)
+    return event
 
 
 def step_new(enqueued, now: int, policy: Policy):  # noqa: ANN001, ANN201

@@ -13,8 +13,9 @@ import sqlalchemy as sa
 
 from ringonce.core.lane import Lane, spell, stops
 from ringonce.model.event import Event, Recipient
-from ringonce.model.policy import SECOND, Rate
-from ringonce.ports import Lot, Terms
+from ringonce.model.policy import DAY, SECOND, Rate
+from ringonce.model.retention import Retention, Walk
+from ringonce.ports import PRUNE_LEASE, Lot, Terms
 from ringonce.store import open_store
 from tests.servers.postgres import Database, create_database, drop_database
 from tests.store.kit import KINDS, LEASE, START, World, decode
@@ -28,6 +29,10 @@ LARGE = (
     "ringonce_attempts",
     "ringonce_events",
     "ringonce_addresses",
+    "ringonce_event_recipients",
+    "ringonce_contents",
+    "ringonce_timeline",
+    "ringonce_outbox",
 )
 ROWS = 50
 
@@ -35,6 +40,15 @@ FILL = f"""
 INSERT INTO ringonce_events SELECT decode(md5('e' || i), 'hex'), '', 'e' || i, 't', NULL, NULL, NULL, 'normal', NULL,
     '\\x00', '{{}}', 1, 1, true, {START} FROM generate_series(1, {FINISHED // 100}) i;
 INSERT INTO ringonce_contents VALUES ('\\x01', NULL, 'hello', NULL, '{{}}', {START});
+INSERT INTO ringonce_contents SELECT decode(md5('c' || i), 'hex'), NULL, 'hello', NULL, '{{}}', {START}
+    FROM generate_series(1, 100000) i;
+INSERT INTO ringonce_event_recipients SELECT decode(md5('j' || i), 'hex'), decode(md5('e' || (i / 100 + 1)), 'hex'),
+    'u' || i, {START} - i FROM generate_series(1, {FINISHED}) i;
+INSERT INTO ringonce_outbox (event_key, event_id, kind, key, payload, created_at, published_at)
+    SELECT decode(md5('o' || i), 'hex'), 'o' || i, 'k', 'n', '{{}}', {START}, CASE WHEN i % 3 = 0 THEN {START} END
+    FROM generate_series(1, 100000) i;
+INSERT INTO ringonce_timeline (notification_id, at, kind, detail)
+    SELECT md5('n' || i)::uuid, {START}, 'k', '{{}}' FROM generate_series(1, {FINISHED}, 10) i;
 INSERT INTO ringonce_addresses (key, tenant, recipient, channel, value, registered_at, generation)
     SELECT decode(md5('a' || i), 'hex'), '', 'u' || i, 'email', 'u' || i, {START}, 0 FROM generate_series(1, 100000) i;
 INSERT INTO ringonce_notifications SELECT md5('n' || i)::uuid, '', decode(md5('e' || (i / 100 + 1)), 'hex'),
@@ -222,6 +236,31 @@ async def test_reading(watched: tuple[World, Explained]) -> None:
     assert explained.blocks() < 2000
     await world.store.cancel_subject("", "order:1", world.decide, now=world.now)
     assert explained.blocks() < 60
+
+
+@pytest.mark.parametrize(
+    ("table", "gone"),
+    [("notifications", ROWS), ("events", 0), ("event_recipients", 0), ("outbox", ROWS // 3)],
+)
+async def test_prune(watched: tuple[World, Explained], table: str, gone: int) -> None:
+    """Each step of pruning finds the oldest rows, and what belongs to them, through an index."""
+    world, explained = watched
+    now = world.now + 1000 * DAY
+    term = await world.store.take_lease(PRUNE_LEASE, "w-1", DAY, now=now)
+    assert term is not None
+    walk = Walk(("notifications", "events", "event_recipients", "outbox").index(table), (None,) * 4)
+    explained.plans.clear()
+    # Only what every walk finds again is left for the next test: what is removed is a step's worth.
+    for _ in range(2):
+        step = await world.store.prune(term, "w-1", Retention(), walk=walk, limit=ROWS, now=now)
+        walk = step.walk
+        assert (step.looked, step.done) == (ROWS, False)
+        # Of the outbox an earlier run has left what is not published.
+        assert step.counts.get(table, 0) == gone or (
+            table == "outbox" and step.counts.get(table, 0) <= gone + 1
+        )
+        # Of each row: the page, four indexes, lock, attempts, notes, inbox, content, event.
+        assert explained.blocks() < ROWS * 100
 
 
 async def test_claims_by_terms(watched: tuple[World, Explained]) -> None:

@@ -11,6 +11,7 @@ from ringonce.model.policy import DAY, InDoubt
 from ringonce.model.transition import Retry
 from ringonce.ports import AttemptRow, Change, Row, Write
 from ringonce.store.rows import attempt_values
+from ringonce.store.upkeep import Stuck
 from tests.store.kit import LEASE, SECOND, SILENCE, START, UNREACHABLE, World
 
 REFUSED = Outcome(OutcomeClass.INVALID_PAYLOAD, Code.INVALID_PAYLOAD, text="too long")
@@ -107,6 +108,53 @@ async def test_one_row_that_fails_does_not_stop_the_rescue(
     (settled,) = await world.store.rescue(decide, now=world.now)
     assert settled.row.id == good
     assert "can not be moved on" in caplog.text
+
+
+@pytest.mark.parametrize("duty", ["rescue", "sweep"])
+async def test_rows_that_fail_hold_up_no_others(world: World, duty: str) -> None:
+    """The oldest rows, if they can not be moved on, are passed over for a while: those behind them get their turn."""
+    ids = [await world.one(f"e-{number}", expires_at=world.now + LEASE) for number in range(6)]
+    bad = set(ids[:4])
+    if duty == "rescue":
+        for _ in ids:
+            await world.begin()
+            world.now += 1
+    world.now += LEASE
+
+    def decide(row: Row, change: Change, held: bool, now: int) -> Write:
+        if row.id in bad:
+            raise KeyError("a bug")
+        return world.decide(row, change, held, now)
+
+    async def turn() -> list[UUID]:
+        if duty == "rescue":
+            done = await world.store.rescue(decide, limit=2, now=world.now)
+        else:
+            done = await world.store.sweep(decide, max_age={}, limit=2, now=world.now)
+        return [one.row.id for one in done]
+
+    assert [await turn() for _ in range(3)] == [[], [], ids[4:]]
+    bad.clear()
+    world.store._stuck = Stuck(lambda: 0.0)
+    assert [await turn() for _ in range(2)] == [ids[:2], ids[2:4]]
+
+
+def test_a_row_that_fails_again_waits_longer() -> None:
+    """It is passed over for 5 s, then for 10, for 5 minutes at last; when it went on, it is as new."""
+    now, id_ = 0.0, UUID(int=1)
+    stuck = Stuck(lambda: now)
+    waits = []
+    for _ in range(8):
+        stuck.failed(id_)
+        began = now
+        while stuck.now():
+            now += 2.5
+        waits.append(now - began)
+    assert waits == [5, 10, 20, 40, 80, 160, 300, 300]
+    stuck.moved(id_)
+    stuck.failed(id_)
+    now += 5
+    assert stuck.now() == []
 
 
 async def test_a_refused_row_is_logged_without_its_values(

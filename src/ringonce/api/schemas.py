@@ -16,11 +16,18 @@ class Brief(BaseModel):
 
 
 class Accepted(BaseModel):
-    """The answer to an accepted event."""
+    """The answer to an accepted event.
+
+    ``conflict``: known with another body. ``pruned``: known, and its notifications are over and removed.
+    ``expanding``: more recipients follow.
+    """
 
     event_id: str
     duplicate: bool
     notifications: list[Brief]
+    conflict: bool = False
+    pruned: bool = False
+    expanding: bool = False
 
 
 class LastError(BaseModel):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cyclopts import App
 
     from ringonce.config import Config
+    from ringonce.model.retention import Retention
 
 CLOCKS_APART = 5_000_000
 """Microseconds between this machine's clock and the database's that are worth a word: retries are timed by the
@@ -78,8 +79,19 @@ async def _results() -> list[dict[str, object]]:
     _channels(config, add)
     _templates(config, add)
     _api(config, add)
+    add("retention", kept(config.retention))
     await _database(config, add)
     return results
+
+
+def kept(retention: Retention) -> str:
+    """How long each thing is kept, in one line."""
+    from dataclasses import asdict
+
+    from ringonce.config.kinds import span
+
+    ages = ((name, "kept" if age is None else span(age)) for name, age in asdict(retention).items())
+    return ", ".join(f"{name} {age}" for name, age in ages)
 
 
 def _channels(config: Config, add: object) -> None:

@@ -167,5 +167,7 @@ def _show(accepted: Accepted, *, json: bool) -> None:
         say(f"  {brief.id}  {brief.channel}  {brief.recipient}  {brief.status.value}")
     if accepted.expanding:
         say("  more recipients follow; a worker adds them")
+    elif accepted.pruned:
+        say("  its notifications are over and were removed (retention)")
     elif not accepted.notifications:
         say("  nobody is reached: no enabled channel has an address for the recipients")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ringonce.errors import RingonceError
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
     from pathlib import Path
     from uuid import UUID
@@ -52,11 +53,12 @@ async def opened(config: Config | None = None, *, migrate: bool = False) -> Asyn
         yield ringonce
 
 
-def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_async(coroutine: Coroutine[Any, Any, T], *, loop: Callable[[], AbstractEventLoop] | None = None) -> T:
     """``asyncio.run``, which is not loaded before it is needed: ``--help`` and mistakes need none."""
     import asyncio
 
-    return asyncio.run(coroutine)
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(coroutine)
 
 
 def with_ringonce(work: Callable[[Ringonce], Awaitable[T]]) -> T:

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from ringonce import __version__
-from ringonce.cli.session import OK, UsageError, configuration, note, opened, run_async, say, show_json
+from ringonce.cli.session import (
+    OK,
+    UsageError,
+    config_file,
+    configuration,
+    note,
+    opened,
+    run_async,
+    say,
+    show_json,
+)
 
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from cyclopts import App
     from fastapi import FastAPI
 
     from ringonce.app import Ringonce
+    from ringonce.config import Config
     from ringonce.engine.worker import Drained
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+MOST_PROCESSES = 256
 
 
 def register(app: App) -> None:
@@ -44,7 +58,10 @@ def up(*, host: str | None = None, port: int | None = None) -> int:
     """
     _log_to_stderr()
     config = configuration()
-    run_async(_up(host or config.api.host, config.api.port if port is None else port))
+    from ringonce.cli.loops import fast_loop
+
+    serving = _up(host or config.api.host, config.api.port if port is None else port)
+    run_async(serving, loop=fast_loop(config))
     return OK
 
 
@@ -104,37 +121,112 @@ async def serve(ringonce: Ringonce, app: FastAPI, listening: socket.socket, stop
 
 
 def worker(
-    *, only: Annotated[str | None, Parameter()] = None, drain: bool = False, json: bool = False
+    *,
+    only: Annotated[str | None, Parameter()] = None,
+    drain: bool = False,
+    json: bool = False,
+    processes: int | None = None,
+    number: Annotated[int | None, Parameter(show=False)] = None,
 ) -> int:
     """Run a worker until SIGTERM or Ctrl-C; or, with --drain, until nothing is left that it could move on.
 
     Args:
-        only: Duties, separated by commas: dispatch, retry, rescue, expand, sweep.
+        only: Duties, separated by commas: dispatch, retry, rescue, expand, sweep, prune.
         drain: End when only rows are left that wait for a person, a switch or a later time; they are printed.
         json: With --drain: print what is left as JSON.
+        processes: How many processes, on PostgreSQL; one that dies is started again. Default: worker.processes, 1.
+        number: This is a child of that number; it ends when its standard input does.
     """
     from ringonce.engine.worker import DUTIES
 
-    _log_to_stderr()
+    _log_to_stderr(number)
     duties = [part.strip() for part in (only or "").split(",") if part.strip()]
     for duty in duties:
         if duty not in DUTIES:
             raise UsageError(f"unknown duty {duty}", field="only", mend=f"there are {', '.join(DUTIES)}")
 
+    config = configuration()
+    count = 1 if number is not None else config.worker.processes if processes is None else processes
+    if count != 1:
+        return _several(config, count, duties, drain=drain, json=json)
+
     import asyncio
 
-    async def run() -> tuple[Drained | None, list[dict[str, object]]]:
-        async with opened() as ringonce:
-            stop = asyncio.Event()
-            with stopping(stop):
-                _greet(ringonce)
-                drained = await ringonce.run_worker(stop, drain=drain, only=duties)
-                return drained, await ringonce.channels() if drained is not None else []
+    from ringonce.cli.exposition import telling
+    from ringonce.cli.loops import fast_loop
+    from ringonce.cli.supervise import until_parent_dies
 
-    drained, channels = run_async(run())
+    async def run() -> tuple[Drained | None, list[dict[str, object]]]:
+        async with opened(config) as ringonce:
+            stop = asyncio.Event()
+            telling_ = telling(_at(config, number or 0), ringonce.telemetry, partial(_answers, ringonce))
+            with stopping(stop):
+                async with telling_:
+                    if number is None:
+                        _greet(ringonce)
+                    else:
+                        until_parent_dies(stop)
+                        logging.getLogger("ringonce.worker").info("ready, process %d", os.getpid())
+                    drained = await ringonce.run_worker(stop, drain=drain, only=duties)
+                    return drained, await ringonce.channels() if drained is not None else []
+
+    drained, channels = run_async(run(), loop=fast_loop(config))
     if drained is not None:
         _show_left(drained, {str(view["name"]): view["enabled"] is True for view in channels}, json=json)
     return OK
+
+
+def _several(config: Config, count: int, duties: Sequence[str], *, drain: bool, json: bool) -> int:
+    """The parent of several workers. What would end them all at once is told before the first one starts."""
+    import asyncio
+
+    from ringonce.cli.exposition import telling
+    from ringonce.cli.supervise import Supervisor
+
+    if not 1 <= count <= MOST_PROCESSES:
+        raise UsageError(f"must be 1 to {MOST_PROCESSES}", field="processes")
+    if config.store.sqlite:
+        raise UsageError(
+            f"SQLite has one worker process, not {count}",
+            field="processes",
+            mend="set store.url to a PostgreSQL database, or raise a channel's concurrency",
+        )
+    file = config_file.get()
+    arguments = [] if file is None else ["--config", str(file)]
+    arguments += ["worker", "--processes", "1"]
+    arguments += ["--only", ",".join(duties)] if duties else []
+    arguments += [flag for flag, given in (("--drain", drain), ("--json", json)) if given]
+
+    async def run() -> int:
+        async with opened(config) as ringonce:
+            _greet(ringonce)
+            telemetry = ringonce.telemetry
+        grace = config.worker.grace / 1_000_000
+        supervisor = Supervisor(arguments, count, telemetry, grace=grace, drain=drain)
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, supervisor.pass_on, number)
+        async with telling(_at(config, 0), telemetry, supervisor.complete):
+            return await supervisor.run()
+
+    return run_async(run())
+
+
+def _at(config: Config, number: int) -> tuple[str, int] | None:
+    """Where the process of that number tells of itself."""
+    where = config.worker.metrics
+    return None if where is None else (where[0], where[1] + number)
+
+
+async def _answers(ringonce: Ringonce) -> bool:
+    """The database answers."""
+    from ringonce.errors import StoreError
+
+    try:
+        await ringonce.store.now()
+    except StoreError:
+        return False
+    return True
 
 
 def _greet(ringonce: Ringonce) -> None:
@@ -189,8 +281,9 @@ def stopping(stop: asyncio.Event) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def _log_to_stderr() -> None:
+def _log_to_stderr(number: int | None = None) -> None:
+    who = "" if number is None else f"worker {number}: "
     logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+        stream=sys.stderr, level=logging.INFO, format=f"%(asctime)s %(levelname)s %(name)s {who}%(message)s"
     )
     logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -16,12 +16,14 @@ from ringonce.config.model import (
     SecurityConfig,
     SqliteModule,
     StoreConfig,
+    Switch,
     Synchronous,
     TemplatesConfig,
     WorkerConfig,
 )
 from ringonce.config.reader import Key
 from ringonce.model.policy import DAY, SECOND, BackoffKind, InDoubt, OnAuth
+from ringonce.model.retention import JOURNAL_LEAST, STATUSES, Retention
 
 MILLISECOND = 1_000
 LATER_OUTBOX = tuple(str(kind) for kind in OutboxKind if kind is not OutboxKind.TABLE)
@@ -71,7 +73,34 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "SQLite only. `auto`: pysqlite3 where it is installed. Inside an application that opens the same file "
                 "itself, name the library that it uses: two of them on one file lose commits.",
             ),
-            Key("pool_size", kinds.integer(least=1, most=1_000), "PostgreSQL only: connections at most."),
+            Key(
+                "pool_size",
+                kinds.integer(least=1, most=1_000),
+                "PostgreSQL only: connections at most; those for hints (`listen`) come on top.",
+            ),
+            Key(
+                "listen",
+                kinds.switch(Switch),
+                "PostgreSQL only: workers of other processes hear of new work at once (LISTEN, NOTIFY), by two "
+                "connections for each worker and one for each process that accepts. `auto`: on, and off where no "
+                "hint arrives, as behind PgBouncer in transaction mode: then they look at least every 1.5 s.",
+            ),
+            Key(
+                "pgbouncer",
+                kinds.switch(Switch),
+                "PostgreSQL only: no statement stays prepared, as a pooler in transaction mode needs it. `auto`: "
+                "where somebody stands between ringonce and the server.",
+            ),
+            Key(
+                "timeout",
+                kinds.duration(least=SECOND, most=DAY),
+                "PostgreSQL only: how long one transaction may take before its connection is given up.",
+            ),
+            Key(
+                "oldest_snapshot",
+                kinds.duration_or_none(least=SECOND),
+                "PostgreSQL only: alert when a session or slot holds a snapshot for longer.",
+            ),
         ),
     ),
     "retry": (
@@ -91,6 +120,62 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "grace",
                 kinds.duration(),
                 "How long running sends may take to finish when the worker is stopped.",
+            ),
+            Key(
+                "processes",
+                kinds.integer(least=1, most=256),
+                "PostgreSQL only: how many processes `ringonce worker` starts; one that dies is started again.",
+            ),
+            Key(
+                "metrics",
+                kinds.endpoint(),
+                "Where `ringonce worker` answers `/metrics`, `/healthz` and `/readyz`, without a key. With several "
+                "processes the parent takes this port, and the children those after it. Default: nowhere.",
+            ),
+            Key(
+                "uvloop",
+                kinds.switch(Switch),
+                "The event loop of `worker` and `up`. `auto`: uvloop where it is installed (extra `fast`).",
+            ),
+        ),
+    ),
+    "retention": (
+        Retention,
+        (
+            *(
+                Key(
+                    status,
+                    kinds.duration_or_none(least=SECOND),
+                    f"Notifications whose life ended as {status}.",
+                )
+                for status in STATUSES
+            ),
+            Key(
+                "inbox_read",
+                kinds.duration_or_none(least=SECOND),
+                "In-app copies that were read; never shorter than their status demands.",
+            ),
+            Key("inbox_unread", kinds.duration_or_none(least=SECOND), "In-app copies that were not read."),
+            Key(
+                "attempts",
+                kinds.duration_or_none(least=SECOND),
+                "Attempts of notifications that are over; `none`: as long as the notification.",
+            ),
+            Key(
+                "journal",
+                kinds.duration_or_none(least=JOURNAL_LEAST),
+                "How long an event that is told again is recognised (90 days at least). Longer than your sources keep "
+                "theirs. Also refuses events whose `occurred_at` is older.",
+            ),
+            Key(
+                "outbox",
+                kinds.duration_or_none(least=SECOND),
+                "Events of ours, since they were published. What is not published stays.",
+            ),
+            Key(
+                "outbox_table",
+                kinds.duration_or_none(least=SECOND),
+                'The same with `outbox.kind = "table"`, which nobody publishes: since they were made.',
             ),
         ),
     ),

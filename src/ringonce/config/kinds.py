@@ -173,6 +173,35 @@ def flag() -> Kind:
     return Kind("true or false", convert)
 
 
+def switch(enum: type[StrEnum]) -> Kind:
+    """``"auto"``, or a flag; the enum has these three."""
+
+    def convert(value: object) -> object:
+        if isinstance(value, str) and value.strip().lower() == "auto":
+            return enum("auto")
+        try:
+            return enum("true" if flag().convert(value) else "false")
+        except Bad as bad:
+            raise Bad(f'{bad.message}, or "auto"', 'write "auto", or true or false without quotes') from None
+
+    return Kind('"auto", true or false', convert)
+
+
+def endpoint() -> Kind:
+    """``HOST:PORT`` as (host, port); an IPv6 address in brackets."""
+
+    def convert(value: object) -> object:
+        mend = 'write "127.0.0.1:9464"'
+        if not isinstance(value, str):
+            raise Bad(f"expected a text, found {shown(value)}", mend)
+        host, _, port = value.strip().rpartition(":")
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+            raise Bad("is no HOST:PORT", mend)
+        return host.strip("[]"), int(port)
+
+    return Kind('text, "HOST:PORT"', convert)
+
+
 def integer(*, least: int = 0, most: int = 2**31 - 1) -> Kind:
     """A whole number between ``least`` and ``most``."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ringonce.model.policy import SECOND
+from ringonce.model.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,14 @@ class Synchronous(StrEnum):
 
     FULL = "full"
     NORMAL = "normal"
+
+
+class Switch(StrEnum):
+    """Decided by what is found, or said."""
+
+    AUTO = "auto"
+    TRUE = "true"
+    FALSE = "false"
 
 
 class SqliteModule(StrEnum):
@@ -85,6 +94,10 @@ class StoreConfig:
     synchronous: Synchronous = Synchronous.FULL
     sqlite_module: SqliteModule = SqliteModule.AUTO
     pool_size: int = 5
+    listen: Switch = Switch.AUTO
+    pgbouncer: Switch = Switch.AUTO
+    timeout: int = 30 * SECOND
+    oldest_snapshot: int | None = 30 * SECOND
 
     @property
     def shown(self) -> str:
@@ -118,9 +131,12 @@ class RetryConfig:
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """The worker process."""
+    """The worker process. ``uvloop``: the event loop, also of ``up``."""
 
     grace: int = 30 * SECOND
+    processes: int = 1
+    metrics: tuple[str, int] | None = None
+    uvloop: Switch = Switch.AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +212,7 @@ class Config:
     store: StoreConfig = field(default_factory=StoreConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
+    retention: Retention = field(default_factory=Retention)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     templates: TemplatesConfig = field(default_factory=TemplatesConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)

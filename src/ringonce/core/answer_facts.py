@@ -18,6 +18,8 @@ _LEGIBLE = 8_192  # of a body, for patterns; the fields of a JSON body are read 
 _ENHANCED = re.compile(r"\s*([245]\.\d{1,3}\.\d{1,3})\b")
 _NOTHING = object()
 _UNREAD = object()
+_PLAIN = re.compile(rb"[{\[][^\0]")  # a second byte that is null would be half of a character
+_from_text = json.JSONDecoder().decode
 
 
 @lru_cache(maxsize=1024)
@@ -78,6 +80,8 @@ class Facts:
     _truncated = False
     _text: str | None = None
     _json: object = _UNREAD
+    _asked = ""
+    _told: str | None = None
 
     def __init__(self, answer: Answer) -> None:
         """Take the answer apart; a body is decoded when the first rule asks for it."""
@@ -119,6 +123,12 @@ class Facts:
 
     def pick(self, where: str) -> str | None:
         """A value by ``json:PATH``, ``header:NAME`` or ``text:PATTERN`` (its first group), as clean text."""
+        if where == self._asked:  # a rule's condition and its message id often look at the same place
+            return self._told
+        self._asked, self._told = where, self._picked(where)
+        return self._told
+
+    def _picked(self, where: str) -> str | None:
         kind, _, rest = where.partition(":")
         if kind == "json":
             for value in find(self.json, rest):
@@ -136,7 +146,8 @@ def _decoded(body: bytes) -> object:
     if not body or body.startswith(b"<"):
         return _NOTHING
     try:
-        return json.loads(body)
+        # json.loads would first find out which Unicode it is; most is ASCII, and then it is this one.
+        return _from_text(body.decode("ascii")) if _PLAIN.match(body) and body.isascii() else json.loads(body)
     except (
         ValueError,
         RecursionError,

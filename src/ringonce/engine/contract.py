@@ -18,6 +18,7 @@ from ringonce.engine.wording import check_template
 from ringonce.errors import InputError, PayloadTooLarge
 from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import Content
+from ringonce.model.policy import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,6 +68,7 @@ class Body(msgspec.Struct, forbid_unknown_fields=True):
     mentions: list[str] = []
     priority: str = "normal"
     collapse: str | None = None
+    occurred_at: datetime | None = None
     send_at: datetime | None = None
     expires_at: datetime | None = None
 
@@ -129,6 +131,7 @@ def decode(
         mentions=tuple(body.mentions),
         priority=body.priority,
         collapse=body.collapse,
+        occurred_at=_micros(body.occurred_at, "occurred_at"),
         send_at=_micros(body.send_at, "send_at"),
         expires_at=_micros(body.expires_at, "expires_at"),
     )
@@ -137,6 +140,21 @@ def decode(
             raise InputError("there are no templates here", field="template", mend="send content")
         check_template(event, templates, channels)
     return event
+
+
+def refuse_old(event: Event, journal: int | None, now: int) -> None:
+    """Refuse what happened so long ago that nobody remembers any more whether it was told already.
+
+    ``journal``: how long the events that were accepted are remembered, None: always. Raises InputError.
+    """
+    when = event.occurred_at
+    if journal is not None and when is not None and when <= now - journal:
+        raise InputError(
+            f"older than the journal ({journal // DAY} days): it may have been told, and nobody remembers",
+            field="occurred_at",
+            mend="raise retention.journal, or leave occurred_at out if it was surely never sent",
+            code="event_too_old",
+        )
 
 
 def encode_event(event: Event) -> bytes:

@@ -87,8 +87,11 @@ class Duties:
         ttl = max(3 * settings.cycle, min(LONGEST_TERM, self._lease))
         term = await engine.store.take_lease(RETRY_LEASE, self._shared.owner, ttl)
         if term is not None:
-            while await engine.store.arm(term, self._shared.owner, limit=ARM_BATCH) >= ARM_BATCH:
-                pass
+            armed = ARM_BATCH
+            while armed >= ARM_BATCH:
+                armed = await engine.store.arm(term, self._shared.owner, limit=ARM_BATCH)
+                if armed:
+                    engine.notify_workers()
             await self._measure()
         return settings.cycle / 1_000_000
 

@@ -6,17 +6,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import body_hash, canonical, event_key
-from ringonce.engine.contract import check_texts, decode, encode_event, load
+from ringonce.engine.contract import check_texts, decode, encode_event, load, refuse_old
 from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
 from ringonce.model.policy import SECOND
+from ringonce.model.retention import Retention
 from ringonce.model.transition import Cancel, Resolve, Retry, Verdict
 from ringonce.ports import Change, NewEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.engine.channels import Channels
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
         Store,
         Telemetry,
         Templates,
+        Wakeup,
         Wire,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``cycle`` in microseconds, ``grace`` in seconds, ``max_payload`` in bytes.
+    """``cycle``, ``pause_for`` in microseconds, ``grace``, ``oldest_snapshot`` in seconds, ``max_payload`` in bytes.
 
     ``outbox``: the kinds of our own events that are published; None: all.
     """
@@ -46,6 +48,8 @@ class Settings:
     grace: float = 30.0
     max_payload: int = 262_144
     outbox: frozenset[str] | None = None
+    keep: Retention = field(default_factory=Retention)
+    oldest_snapshot: float | None = 30.0
 
 
 @dataclass(slots=True)
@@ -61,7 +65,8 @@ class Engine:
     guards: Mapping[str, Guard] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
     templates: Templates | None = None
-    _listeners: list[Callable[[], None]] = field(default_factory=list)
+    wakeup: Wakeup | None = None
+    _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list)
     _inbox: Inbox | None = None
 
     @property
@@ -109,6 +114,7 @@ class Engine:
             return self.prepare(whole, tenant=tenant)
         self._refresh()
         event = decode(value, str(self.entropy.uuid7()), tenant, self.channels, self.templates)
+        refuse_old(event, self.settings.keep.journal, self.clock.now())
         return NewEvent(event, event_key(event.tenant, event.event_id), body_hash(whole), encode_event(event))
 
     async def accept(
@@ -126,7 +132,7 @@ class Engine:
         return await self.accept_prepared(events)
 
     async def accept_prepared(self, events: Sequence[NewEvent]) -> list[Accepted]:
-        """Store what ``prepare`` has checked, in one transaction; workers in this process wake up."""
+        """Store what ``prepare`` has checked, in one transaction; then workers wake up."""
         if not events:
             return []
         self.channels.apply(await self.store.overrides())
@@ -137,8 +143,21 @@ class Engine:
         for item in accepted:
             verdict = "conflict" if item.conflict else "duplicate" if item.duplicate else "new"
             self.telemetry.count("ringonce_events_total", verdict=verdict)
-        self.notify_workers()
+        self._accepted(accepted)
         return accepted
+
+    def _accepted(self, accepted: Sequence[Accepted]) -> None:
+        """Wake the lanes that got something to send; all, and who expands, where an event is not at its end."""
+        new = [item for item in accepted if not item.duplicate and not item.conflict]
+        made = [one for item in new for one in item.notifications]
+        if any(item.expanding for item in new):
+            self.notify_workers()
+        elif made:
+            # In this process also those who show inboxes, whose copies nobody has to send.
+            self.woken({one.channel for one in made})
+            channels = {one.channel for one in made if not one.final}
+            if channels and self.wakeup is not None:
+                self.wakeup.hint(channels)
 
     # --- by a person ---
 
@@ -171,7 +190,7 @@ class Engine:
         refused = settled.write.refused
         if refused is not None:
             raise ConflictError(refused.text, code=refused.code)
-        self.notify_workers()
+        self.notify_workers({settled.row.channel})
         return settled
 
     # --- addresses ---
@@ -199,15 +218,21 @@ class Engine:
 
     # --- wake-ups ---
 
-    def listen(self, wake: Callable[[], None]) -> None:
-        """``wake`` is called when new work was accepted in this process: a hint, never the truth."""
+    def listen(self, wake: Callable[[Collection[str]], None]) -> None:
+        """``wake`` is called with the channels (none: any) that may have something new: a hint, never the truth."""
         self._listeners.append(wake)
 
-    def unlisten(self, wake: Callable[[], None]) -> None:
+    def unlisten(self, wake: Callable[[Collection[str]], None]) -> None:
         """Stop telling."""
         self._listeners.remove(wake)
 
-    def notify_workers(self) -> None:
-        """Tell the workers of this process that there may be something to do."""
+    def notify_workers(self, channels: Collection[str] = ()) -> None:
+        """Tell the workers, of other processes too, that there may be something to do: on any channel, or on these."""
+        self.woken(channels)
+        if self.wakeup is not None:
+            self.wakeup.hint(channels)
+
+    def woken(self, channels: Collection[str]) -> None:
+        """Tell the workers of this process."""
         for wake in self._listeners:
-            wake()
+            wake(channels)

@@ -18,7 +18,7 @@ from ringonce.model.transition import Read
 from ringonce.ports import Change
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Collection, Sequence
     from types import TracebackType
     from uuid import UUID
 
@@ -124,7 +124,7 @@ class Watch:
                 "inbox", self._turn, clock=engine.clock, entropy=engine.entropy, telemetry=engine.telemetry
             )
             self._loop.start()
-            engine.listen(self._loop.wake)
+            engine.listen(self._woken)
 
     async def leave(self, stream: Stream) -> None:
         """Forget the stream; with the last one the looking ends."""
@@ -132,8 +132,12 @@ class Watch:
         loop = self._loop
         if not self._streams and loop is not None:
             self._loop = None
-            self._engine.unlisten(loop.wake)
+            self._engine.unlisten(self._woken)
             await loop.stop()
+
+    def _woken(self, _: Collection[str]) -> None:
+        if self._loop is not None:
+            self._loop.wake()
 
     async def _turn(self) -> float:
         await self.clock.sleep(QUIET)

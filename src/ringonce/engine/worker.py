@@ -12,20 +12,22 @@ from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
+from ringonce.engine.horizon import Horizon
 from ringonce.engine.lifecycle import Loop, within
+from ringonce.engine.pruner import Pruner
 from ringonce.engine.settle import Settler
 from ringonce.engine.traffic import Traffic
 from ringonce.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from ringonce.engine.engine import Engine
     from ringonce.ports import Backlog
 
 log = logging.getLogger("ringonce")
 
-DUTIES = ("dispatch", "retry", "rescue", "expand", "sweep")
+DUTIES = ("dispatch", "retry", "rescue", "expand", "sweep", "prune")
 DRAIN_LOOK = 0.1
 LANES_EVERY = 1.0
 GIVE_BACK_AGAIN = 0.05
@@ -67,6 +69,8 @@ class Worker:
         self._lanes: dict[str, Lane] = {}
         self._lane_loops: dict[str, Loop] = {}
         self._duties = Duties(engine, self._shared, decide, self._lanes)
+        self._pruner = Pruner(engine, self.owner)
+        horizon = Horizon(engine, lambda: self._pruner.holding)
         self._loops = [
             self._loop(name, turn)
             for name, duty, turn in (
@@ -77,8 +81,11 @@ class Worker:
                 ("rescue", "rescue", self._duties.rescue),
                 ("expand", "expand", self._duties.expand),
                 ("sweep", "sweep", self._duties.sweep),
+                ("prune", "prune", self._pruner.turn),
+                ("horizon", "prune", horizon.look),
+                ("horizon", "dispatch", horizon.look),
             )
-            if duty in self._only
+            if duty in self._only and not (name == "horizon" and duty == "dispatch" and "prune" in self._only)
         ]
 
     async def run(self, stop: asyncio.Event, *, drain: bool = False) -> Drained | None:
@@ -94,6 +101,8 @@ class Worker:
         for loop in self._loops:
             loop.start()
         engine.listen(self.wake)
+        if engine.wakeup is not None:
+            engine.wakeup.listen(engine.woken)
         try:
             drained = await (self._drain(stop) if drain else stop.wait())
         finally:
@@ -101,10 +110,13 @@ class Worker:
             await self._stop()
         return drained if isinstance(drained, Drained) else None
 
-    def wake(self) -> None:
-        """New work was accepted in this process: look at once."""
-        for loop in (*self._lane_loops.values(), *self._loops):
-            if loop.name == "expand" or loop.name.startswith("lane "):
+    def wake(self, channels: Collection[str] = ()) -> None:
+        """There may be new work on these channels, or (none are named) anywhere: look at once."""
+        for name, loop in self._lane_loops.items():
+            if not channels or name in channels:
+                loop.wake()
+        for loop in self._loops:
+            if loop.name == "expand" and not channels:
                 loop.wake()
 
     def _loop(self, name: str, turn: Callable[[], Awaitable[float]]) -> Loop:
@@ -174,8 +186,9 @@ class Worker:
             await loop.stop()
         try:
             await self._duties.give_up_retry()
+            await self._pruner.give_up()
         except StoreError as error:
-            log.warning("the retry lease is left to expire: %s", error)
+            log.warning("leases of duties are left to expire: %s", error)
 
     async def _give_back(self, lane: Lane) -> None:
         """Tried again while the database is away: a mark that stays behind would be a doubt."""

@@ -40,5 +40,6 @@ class Event:
     mentions: tuple[str, ...] = ()
     priority: str = "normal"
     collapse: str | None = None
+    occurred_at: int | None = None
     send_at: int | None = None
     expires_at: int | None = None

@@ -356,14 +356,18 @@ def _body(message: Message, value: str, now: int) -> bytes:
     if value.startswith("fid:"):
         kind, value = "fid", value[4:]
     about = (kind, message.priority, message.collapse, ttl, until)
-    known = not content.data
-    before, *after = _same(content.title, content.text, about) if known else _form(content, about)
+    if all(type(value) is str for value in content.data.values()):
+        before, *after = _same(content.title, content.text, tuple(content.data.items()), about)
+    else:
+        before, *after = _form(content, about)
     return f"{before}{encode_basestring(value)}{encode_basestring(message.reference).join(after)}".encode()
 
 
 @lru_cache(maxsize=256)
-def _same(title: str | None, text: str | None, about: _About) -> tuple[str, ...]:
-    return _form(Content(title, text), about)
+def _same(
+    title: str | None, text: str | None, data: tuple[tuple[str, object], ...], about: _About
+) -> tuple[str, ...]:
+    return _form(Content(title, text, data=dict(data)), about)
 
 
 def _form(content: Content, about: _About) -> tuple[str, ...]:

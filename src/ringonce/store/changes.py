@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from ringonce.errors import StoreError
 from ringonce.ports import Settled
 from ringonce.store.backend import DataRefusedError
+from ringonce.store.upkeep import one_rows_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +70,7 @@ class Changes:
             for change in changes:
                 groups.setdefault(change.id, []).append(change)
             single = whole and len(groups) == 1  # its caller is told, and knows no neighbours
-            if not _one_rows_fault(error) or (single and not isinstance(error, DataRefusedError)):
+            if not one_rows_fault(error) or (single and not isinstance(error, DataRefusedError)):
                 raise
         log.warning("a batch of %d changes is settled row by row", len(changes))
         found = {id_: await self._alone(work, group) for id_, group in groups.items()}
@@ -87,7 +86,7 @@ class Changes:
         except DataRefusedError:
             bare = [_bare(change) for change in group]
         except Exception as error:
-            if not _one_rows_fault(error):
+            if not one_rows_fault(error):
                 raise
             log.exception("notification %s can not be settled", id_)
             return [Settled(change, None, None) for change in group]
@@ -96,33 +95,6 @@ class Changes:
         except DataRefusedError as error:
             log.error("notification %s can not be stored: %s", id_, error)  # noqa: TRY400 - a trace quotes values
             return [Settled(change, None, None) for change in group]
-
-    async def each(self, work: Callable[..., list[Settled]], ids: Sequence[UUID]) -> list[Settled]:
-        """A batch of rows that we found ourselves; one that fails is left out, the others go on."""
-        if not ids:
-            return []
-        try:
-            return await self._run(lambda c: work(c, ids))
-        except Exception as error:
-            if len(ids) == 1 or not _one_rows_fault(error):
-                raise
-        result: list[Settled] = []
-        for id_ in ids:
-            try:
-                result.extend(await self._run(partial(work, ids=[id_])))
-            except DataRefusedError as error:
-                kind = type(error).__name__
-                log.error("notification %s can not be moved on: %s", id_, kind)  # noqa: TRY400 - a trace quotes values
-            except Exception as error:
-                if not _one_rows_fault(error):
-                    raise
-                log.exception("notification %s can not be moved on", id_)
-        return result
-
-
-def _one_rows_fault(error: Exception) -> bool:
-    """Refused values and bugs in a decision concern one row; a database that is away concerns all."""
-    return isinstance(error, DataRefusedError) or not isinstance(error, StoreError)
 
 
 def _bare(change: Change) -> Change:

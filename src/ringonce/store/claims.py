@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from ringonce.core.lane import SEPARATOR, of_group
 from ringonce.ports import PROBED, RETRY_LEASE, Batch, Claimed, Marked
+from ringonce.store.floor import BOTTOM
 from ringonce.store.rows import (
     CONTENT,
     DISPATCH,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from ringonce.model.transition import Note
     from ringonce.ports import Probe
     from ringonce.store.dialect import Dialect
+    from ringonce.store.floor import Floor
 
 _d = dispatch.c
 WEIGHTS = (6, 3, 1)
@@ -71,8 +73,9 @@ class Ask:
 class Claims:
     """Statements over ``dispatch``, built once."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, floor: Floor) -> None:
         self._dialect = dialect
+        self._floor = floor
         size = sa.bindparam("b_limit", type_=sa.BigInteger)
         now, given, among = dialect.now, dialect.given, dialect.among
         owner, until = (
@@ -212,11 +215,12 @@ class Claims:
         live = sa.or_(_d.expires_at.is_(None), _d.expires_at > now)
         places = []
         for priority, weight in zip(PRIORITIES.values(), WEIGHTS, strict=True):
+            # The floor is the bottom, but while somebody holds a snapshot.
+            low = _d.due_at >= sa.bindparam(f"b_low_{priority}", type_=sa.BigInteger)
+            mine = sa.and_(_d.lane == lane, SEND, ARMED, FREE, _d.priority == priority)
             due = dialect.lock(
                 sa.select(_d.id)
-                .where(
-                    _d.lane == lane, SEND, ARMED, FREE, _d.priority == priority, _d.due_at <= now, live, open_
-                )
+                .where(mine, low, _d.due_at <= now, live, open_)
                 .order_by(_d.due_at, _d.id)
                 .limit(size)
             ).subquery()
@@ -289,15 +293,24 @@ class Claims:
         """Lease what is due; with ``begin`` its attempts begin in the same breath."""
         statement, *reading = self._begin if begin else self._claim
         parameters: dict[str, Any] = {"b_lane": lane, "b_owner": owner, "b_limit": limit, "b_lease": lease}
+        lows = self._floor.below(lane, len(PRIORITIES))
+        parameters |= {f"b_low_{priority}": low for priority, low in enumerate(lows)}
         parameters |= {"b_first": TURNS[turn % len(TURNS)], "now": now}
         if reading:
             parameters["b_fence"] = connection.execute(self._dialect.draw, {"now": now}).scalar_one()
             ids = connection.execute(statement, parameters).scalars().all()
             if not ids:
-                return self.nothing(connection, now, lane)
-            parameters["ids"] = self._dialect.listed(ids)
-            return _batch(connection.execute(reading[0], parameters).all(), lane)
-        return _batch(connection.execute(statement, parameters).all(), lane)
+                batch = self.nothing(connection, now, lane)
+            else:
+                parameters["ids"] = self._dialect.listed(ids)
+                batch = _batch(connection.execute(reading[0], parameters).all(), lane)
+        else:
+            batch = _batch(connection.execute(statement, parameters).all(), lane)
+        if self._floor.on:
+            rows = (claimed.row for claimed in batch.rows)
+            took = [(PRIORITIES[row.priority], row.state.next_attempt_at or 0) for row in rows]
+            self._floor.found(lane, lows, limit, took, batch.now)
+        return batch
 
     def nothing(self, connection: sa.Connection, now: int | None, lane: str = "") -> Batch:
         """An empty batch."""
@@ -314,6 +327,7 @@ class Claims:
         statement, *reading = self._begin_lots if ask.begin else self._claim_lots
         parameters: dict[str, Any] = {"b_owner": ask.owner, "b_lease": ask.lease, "now": ask.now}
         parameters["b_first"] = TURNS[ask.turn % len(TURNS)]
+        parameters |= dict.fromkeys((f"b_low_{priority}" for priority in PRIORITIES.values()), BOTTOM)
         if not reading:
             rows = self._lots.bind(sorted(quotas.items()))
             return _batch(connection.execute(statement, parameters | rows).all(), "", probes)

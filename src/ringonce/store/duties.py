@@ -44,6 +44,13 @@ class Duties:
             .where(leases.c.name == name, leases.c.holder == holder)
             .values(holder="", expires_at=0)
         )
+        # Locked until the end of the transaction: a takeover waits for what the old holder does.
+        term = leases.c.term == sa.bindparam("b_term", type_=sa.BigInteger)
+        self._holds = (
+            sa.select(leases.c.term)
+            .where(leases.c.name == name, leases.c.holder == holder, term, leases.c.expires_at > now)
+            .with_for_update(read=True)
+        )
 
         rows = self._pauses = given("r", lane=sa.Text, until=sa.BigInteger, reason=sa.Text, opened=sa.Integer)
         at = sa.bindparam("b_now", type_=sa.BigInteger)
@@ -135,6 +142,11 @@ class Duties:
     def drop_lease(self, connection: sa.Connection, name: str, holder: str) -> None:
         """Give a lease up."""
         connection.execute(self._drop, {"b_name": name, "b_holder": holder})
+
+    def holds(self, connection: sa.Connection, name: str, holder: str, term: int, now: int | None) -> bool:
+        """Is a lease still held under this term? It is until the transaction ends, then."""
+        parameters = {"b_name": name, "b_holder": holder, "b_term": term, "now": now}
+        return connection.execute(self._holds, parameters).first() is not None
 
     def pause(self, connection: sa.Connection, pauses: Sequence[LanePause], now: int) -> list[str]:
         """Pause lanes; the longest pause of a lane counts. The lanes that it changed."""

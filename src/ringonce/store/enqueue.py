@@ -55,7 +55,8 @@ class Statements:
         self.insert = new.on_conflict_do_nothing(index_elements=["key"]).returning(events.c.key)
         key = sa.bindparam("b_key", type_=events.c.key.type)
         same = events.c.body_hash == sa.bindparam("b_body_hash", type_=events.c.body_hash.type)
-        self.known = sa.select(same, events.c.expanded).where(events.c.key == key)
+        empty = (events.c.body == sa.literal_column("''")).label("pruned")
+        self.known = sa.select(same, events.c.expanded, empty).where(events.c.key == key)
         self.briefs = briefs_where(notifications.c.event_key == key)
 
 
@@ -87,14 +88,16 @@ def enqueue(item: NewEvent, dialect: Dialect) -> Talk:
             break
     else:
         raise ConflictError(f"event {event_id} comes and goes", field="event_id", mend="try again")
-    ((same, expanded),) = known
+    ((same, expanded, pruned),) = known
     if not same:
         raise ConflictError(
             f"event {event_id} was accepted with another body", field="event_id", mend="use a new event_id"
         )
     found = yield said.briefs, {"b_key": item.key}
     briefs = tuple(make_brief(*values) for _, *values in found)
-    return Accepted(event_id, duplicate=True, expanding=not expanded, notifications=briefs)
+    return Accepted(
+        event_id, duplicate=True, pruned=bool(pruned), expanding=not expanded, notifications=briefs
+    )
 
 
 def in_savepoint(talk: Talk) -> Talk:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ringonce.model.event import Event
+    from ringonce.ports import Telemetry, Wakeup
 
 
 def wall_clock() -> int:
@@ -32,8 +33,9 @@ class StoreOptions:
 
     ``journal``: ``auto``, ``wal``, ``delete``. ``synchronous``: ``full``, ``normal``. ``sqlite_module``:
     ``auto`` (pysqlite3 where installed: for processes that are ringonce's own), ``stdlib``, ``pysqlite3``.
+    ``timeout``: seconds that a transaction of PostgreSQL may take with its connection.
     ``create``: an SQLite file is created and migrated when it is opened. ``outbox_kinds``: events of ours that
-    somebody subscribed to; others are not written.
+    somebody subscribed to; others are not written. ``pgbouncer``, ``listen``: ``auto``, ``true``, ``false``.
     """
 
     journal: str = "auto"
@@ -41,6 +43,9 @@ class StoreOptions:
     sqlite_module: str = "auto"
     create: bool = False
     pool_size: int = 5
+    pgbouncer: str = "auto"
+    listen: str = "auto"
+    timeout: float | None = 30.0
     outbox_kinds: frozenset[str] = frozenset()
 
 
@@ -85,6 +90,8 @@ def make_backend(url: str, options: StoreOptions) -> Backend:
         return PostgresBackend(
             parsed.set(drivername=f"postgresql+{driver}" if driver else "postgresql"),
             pool_size=options.pool_size,
+            pooled={"true": True, "false": False}.get(options.pgbouncer),
+            timeout=options.timeout,
         )
     raise ConfigError(
         f"databases of kind {kind!r} are not supported",
@@ -106,6 +113,24 @@ def make_store(
     backend = make_backend(url, options)
     create = options.create and backend.dialect.name == "sqlite"
     return SqlStore(backend, decode, options.outbox_kinds, create=create, identify=identify)
+
+
+def make_wakeup(url: str, options: StoreOptions, telemetry: Telemetry) -> Wakeup | None:
+    """Hints between processes; None: there are none. Raises ConfigError."""
+    if options.listen == "false":
+        return None
+    backend = make_backend(url, options)
+    if isinstance(backend, SqliteBackend):
+        if options.listen == "true":
+            raise ConfigError(
+                "SQLite can not tell other processes anything", field="store.listen", mend="remove it"
+            )
+        return None
+    from ringonce.store.postgres import PostgresBackend
+    from ringonce.store.wakeup import PostgresWakeup
+
+    assert isinstance(backend, PostgresBackend)
+    return PostgresWakeup(backend.url, telemetry, insist=options.listen == "true")
 
 
 def open_store(url: str, *, decode: Callable[[bytes], Event], **options: Any) -> SqlStore:

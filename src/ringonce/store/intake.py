@@ -13,6 +13,7 @@ from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY, MINUTE, SECOND
 from ringonce.model.transition import Cancel
 from ringonce.ports import Accepted, Brief, Change, RecipientFacts
+from ringonce.store.backend import AgainError
 from ringonce.store.ledger import Ledger
 from ringonce.store.rows import STATE, Dispatch, state_values
 from ringonce.store.schema import (
@@ -137,9 +138,8 @@ class Intake:
 
         self._events, new = bulk(events, EVENT)
         self._event = new.on_conflict_do_nothing(index_elements=["key"]).returning(events.c.key)
-        self._known = sa.select(events.c.key, events.c.body_hash, events.c.expanded).where(
-            among(events.c.key, "keys")
-        )
+        known = (events.c.key, events.c.body_hash, events.c.expanded, events.c.body == sa.literal(""))
+        self._known = sa.select(*known).where(among(events.c.key, "keys"))
         n = notifications.c
         self._briefs = briefs_where(among(n.event_key, "keys"))
         self._journal, new = bulk(journal, ("key", "event_key", "recipient", "created_at"))
@@ -224,26 +224,26 @@ class Intake:
             again = key not in fresh or key in told
             told.add(key)
             if key in fresh:
-                stored, expanding = first[key].body_hash, key not in chunks
+                stored, expanding, pruned = first[key].body_hash, key not in chunks, False
                 briefs = tuple(chunks[key].briefs) if key in chunks else ()
+            elif key in known:
+                stored, expanding, pruned, briefs = known[key]
             else:
-                stored, expanding, briefs = known[key]
+                raise AgainError(f"event {event.event_id} was pruned while it was looked for")
             if stored != item.body_hash:
                 answers.append(Accepted(event.event_id, conflict=True))
                 continue
             if again:
                 counter = (time // DAY, event.tenant, "", "duplicates_refused")
                 sums[counter] = sums.get(counter, 0) + 1
-            answers.append(
-                Accepted(event.event_id, duplicate=again, expanding=expanding, notifications=briefs)
-            )
+            answers.append(Accepted(event.event_id, again, False, pruned, expanding, briefs))  # noqa: FBT003
         self._duties.count(connection, sums)
         return answers
 
     def _answers(
         self, connection: sa.Connection, keys: list[bytes]
-    ) -> dict[bytes, tuple[bytes, bool, tuple[Brief, ...]]]:
-        """What was answered for known events: hash, still expanding, notifications as they stand now."""
+    ) -> dict[bytes, tuple[bytes, bool, bool, tuple[Brief, ...]]]:
+        """What was answered for known events: hash, still expanding, pruned, notifications as they stand now."""
         if not keys:
             return {}
         listed = {"keys": self._dialect.listed(keys)}
@@ -251,8 +251,8 @@ class Intake:
         for key, *values in connection.execute(self._briefs, listed):
             briefs.setdefault(key, []).append(make_brief(*values))
         return {
-            key: (stored, not expanded, tuple(briefs.get(key, ())))
-            for key, stored, expanded in connection.execute(self._known, listed)
+            key: (stored, not expanded, bool(pruned), tuple(briefs.get(key, ())))
+            for key, stored, expanded, pruned in connection.execute(self._known, listed)
         }
 
     # --- expand -----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -21,11 +22,16 @@ from ringonce.store.backend import (
     wait,
 )
 from ringonce.store.dialect import POSTGRES
+from ringonce.store.fuse import PATIENT, Fuse, arguments, protect
+from ringonce.store.pooler import behind_pooler, unprepared
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
+log = logging.getLogger("ringonce.store")
+
 OLDEST = 140000
+SILENT = "is the server, or what lies between, overloaded? Else raise store.timeout"
 
 
 def with_driver(url: URL) -> URL:
@@ -41,11 +47,20 @@ def with_driver(url: URL) -> URL:
 class PostgresBackend:
     """One database of a server."""
 
-    def __init__(self, url: URL, *, pool_size: int) -> None:
+    def __init__(
+        self, url: URL, *, pool_size: int, pooled: bool | None = None, timeout: float | None = None
+    ) -> None:
+        """Nothing is opened yet.
+
+        ``pooled``: a pooler in transaction mode is between us and the server; None: to be found out. ``timeout``:
+        seconds that one transaction may take with its connection; None: any.
+        """
         self.dialect = POSTGRES
         self.url = with_driver(url)
         self.where = f"the database {url.set(password=None).render_as_string()}"
         self._pool_size = pool_size
+        self._pooled = pooled
+        self._timeout = timeout
         self._engine: AsyncEngine | None = None
         self._singles: AsyncEngine | None = None
 
@@ -54,7 +69,34 @@ class PostgresBackend:
         return now
 
     async def open(self, prepare: Work[T]) -> T:
-        """Connect; check version and encoding."""
+        """Connect; check version and encoding, and whether a pooler is in the way."""
+        found = self._pooled
+
+        def work(connection: sa.Connection) -> T:
+            nonlocal found
+            self._check(connection)
+            if found is None:
+                found = behind_pooler(connection)
+            return prepare(connection)
+
+        # Until it is known, nothing stays prepared: that is right everywhere, only slower.
+        engine = self._connect(pooled=found is not False)
+        try:
+            # A migration takes as long as it takes.
+            result = await self._run(work, None, repeat=True)
+            if found is False and self._pooled is None:
+                await engine.dispose()
+                self._connect(pooled=False)
+        except BaseException:
+            await self.close()
+            raise
+        if found and self._pooled is None:
+            log.info("%s is behind a pooler: no statement stays prepared", self.where)
+        return result
+
+    def _connect(self, *, pooled: bool) -> AsyncEngine:
+        """A pool, and another view of it whose statements the server begins and commits by itself."""
+        driver = self.url.get_driver_name()
         try:
             self._engine = create_async_engine(
                 self.url,
@@ -63,23 +105,17 @@ class PostgresBackend:
                 pool_timeout=PATIENCE,
                 pool_recycle=1800,
                 hide_parameters=True,  # addresses are among them
+                connect_args={**arguments(driver), **(unprepared(driver) if pooled else {})},
+            )
+            sa.event.listen(
+                self._engine.sync_engine, "connect", lambda raw, _record: protect(raw.driver_connection)
             )
         except ModuleNotFoundError as error:
             raise StoreError(
                 f"{error.name} is not installed", mend="pip install ringonce[postgres]"
             ) from error
-        # The same pool; the server begins and commits by itself, which saves two round trips of three.
         self._singles = self._engine.execution_options(isolation_level="AUTOCOMMIT")
-
-        def work(connection: sa.Connection) -> T:
-            self._check(connection)
-            return prepare(connection)
-
-        try:
-            return await self.run(work)
-        except BaseException:
-            await self.close()
-            raise
+        return self._engine
 
     def _check(self, connection: sa.Connection) -> None:
         number, encoding, read_only = connection.execute(
@@ -107,26 +143,27 @@ class PostgresBackend:
         if engine is not None:
             await engine.dispose()
 
-    async def run(
-        self,
-        work: Work[T],
-        *,
-        write: bool = True,  # noqa: ARG002
-        repeat: bool = True,
-        single: bool = False,
-    ) -> T:
+    async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True, single: bool = False) -> T:
         """Run ``work`` in one transaction at READ COMMITTED; a ``single`` statement is one by itself."""
+        limit = self._timeout if write or self._timeout is None else PATIENT * self._timeout
+        return await self._run(work, limit, repeat=repeat, single=single)
+
+    async def _run(self, work: Work[T], limit: float | None, *, repeat: bool, single: bool = False) -> T:
         engine = self._singles if single else self._engine
         if engine is None:
             raise StoreUnavailable(f"{self.where} is not open")
         deadline = time.monotonic() + PATIENCE
         attempt = 0
         while True:
+            fuse = Fuse(limit)
             try:
                 async with engine.connect() if single else engine.begin() as connection:
+                    fuse.light(connection)
                     return await connection.run_sync(work)
             except Exception as error:
                 told = translate(error, self.dialect, self.where)
+                if fuse.burnt:
+                    told = StoreUnavailable(f"{self.where} did not answer within {limit:g} s", mend=SILENT)
                 again = isinstance(told, AgainError) or (
                     isinstance(told, LostReplyError) and repeat and not attempt
                 )
@@ -137,4 +174,6 @@ class PostgresBackend:
                         told = StoreUnavailable(f"{self.where}: {told}")
                     raise told from error
                 attempt += 1
+            finally:
+                fuse.out()
             await asyncio.sleep(wait(attempt))

@@ -11,6 +11,7 @@ from ringonce.core.lane import ACCOUNT, SEPARATOR
 from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY
 from ringonce.ports import Backlog, Life, TimelineEntry
+from ringonce.store.remains import PRUNED
 from ringonce.store.rows import (
     CONTENT,
     DISPATCH,
@@ -194,6 +195,7 @@ class Reading:
             total["assumed"] += count if guessed else 0
         self._calls(connection, rows, keys, wanted, by)
         self._refusals(connection, rows, _span(since, until), (tenant, channel), by)
+        self._pruned(connection, rows, _span(since, until), (tenant, channel), by)
         return [rows[key] for key in sorted(rows)]
 
     @staticmethod
@@ -243,6 +245,26 @@ class Reading:
         for *key, value in connection.execute(grouped):
             if value:
                 _totals(rows, tuple(key), by)["duplicates_refused"] += int(value)
+
+    @staticmethod
+    def _pruned(
+        connection: sa.Connection,
+        rows: dict[tuple[Any, ...], dict[str, Any]],
+        days: tuple[int | None, int | None],
+        scope: tuple[str | None, str | None],
+        by: Sequence[str],
+    ) -> None:
+        """What retention has removed still counts, by whole days."""
+        c, (since, until), (tenant, channel) = counters.c, days, scope
+        keys = [c[name] for name in by]
+        statement = sa.select(*keys, c.name, sa.func.sum(c.value)).where(c.name.startswith(PRUNED))
+        statement = statement.where(*_wanted(c.tenant, c.channel, c.day, tenant, channel, since, until))
+        for *key, name, value in connection.execute(statement.group_by(*keys, c.name)):
+            total, (what, _, code) = _totals(rows, tuple(key), by), name.removeprefix(PRUNED).partition(":")
+            if code:
+                total["failed"][code] = total["failed"].get(code, 0) + int(value)
+            else:
+                total[what] += int(value)
 
     # --- what is left ------------------------------------------------------------------------------------------
 

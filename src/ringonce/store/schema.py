@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from ringonce.store.storage import STORAGE
 from ringonce.store.values import clean
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ events = sa.Table(
     _column("cursor", sa.Integer),
     _column("expanded", sa.Boolean),
     _column("created_at", Time),
+    postgresql_with=STORAGE["events"],
 )
 
 journal = sa.Table(
@@ -93,6 +95,7 @@ journal = sa.Table(
     _column("event_key", Digest),
     _column("recipient", Words),
     _column("created_at", Time),
+    postgresql_with=STORAGE["event_recipients"],
 )
 
 recipients = sa.Table(
@@ -132,6 +135,7 @@ contents = sa.Table(
     _empty("html", Words),
     _column("data", Words),
     _column("created_at", Time),
+    postgresql_with=STORAGE["contents"],
 )
 
 # No index may name a column that a step changes: every final update stays inside its page (HOT).
@@ -167,7 +171,7 @@ notifications = sa.Table(
     _empty("expires_at", Time),
     _column("last_attempt", sa.Integer),
     _empty("read_at", Time),
-    postgresql_with={"fillfactor": "50"},
+    postgresql_with=STORAGE["notifications"],
 )
 
 # In-app copies in the order in which they became visible: ``last`` is drawn under the row's lock and held until
@@ -210,13 +214,7 @@ dispatch = sa.Table(
     _column("created_at", Time),
     _empty("subject_key", Digest),
     _empty("collapse_key", Digest),
-    postgresql_with={
-        "fillfactor": "70",
-        "autovacuum_vacuum_scale_factor": "0.02",
-        "autovacuum_vacuum_threshold": "1000",
-        "autovacuum_vacuum_cost_delay": "0",
-        "autovacuum_analyze_scale_factor": "0.1",
-    },
+    postgresql_with=STORAGE["dispatch"],
 )
 
 # ``doubt``: it was ever without a verdict; a late answer does not take that back.
@@ -239,6 +237,7 @@ attempts = sa.Table(
     _column("rule", Words),
     _column("late", sa.Boolean),
     _column("doubt", sa.Boolean),
+    postgresql_with=STORAGE["attempts"],
 )
 
 timeline = sa.Table(
@@ -249,6 +248,7 @@ timeline = sa.Table(
     _column("at", Time),
     _column("kind", Words),
     _column("detail", Words),
+    postgresql_with=STORAGE["timeline"],
 )
 
 outbox = sa.Table(
@@ -262,6 +262,7 @@ outbox = sa.Table(
     _column("payload", Words),
     _column("created_at", Time),
     _empty("published_at", Time),
+    postgresql_with=STORAGE["outbox"],
 )
 
 cancellations = sa.Table(
@@ -348,6 +349,8 @@ def _index(name: str, *columns: Any, where: Any = None, unique: bool = False) ->
 _index("events_event_id", events.c.event_id)
 _index("events_subject", events.c.subject_key, where=events.c.subject_key.is_not(None))
 _index("events_open", events.c.created_at, where=sa.not_(events.c.expanded))
+_index("events_age", events.c.created_at, events.c.key, where=events.c.expanded == sa.true())
+_index("event_recipients_age", journal.c.created_at, journal.c.key)
 _index("addresses_key", addresses.c.key, unique=True)
 _index("addresses_recipient", addresses.c.tenant, addresses.c.recipient)
 _index("notifications_event", notifications.c.event_key)

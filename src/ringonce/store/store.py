@@ -14,14 +14,17 @@ from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
+from ringonce.store.floor import Floor
 from ringonce.store.intake import Intake
 from ringonce.store.lots import Lots
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
+from ringonce.store.pruning import Pruning
 from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.settle import Settler
 from ringonce.store.small_tables import SmallTables
 from ringonce.store.sweeps import Sweeps
+from ringonce.store.upkeep import Stuck, Upkeep
 from ringonce.store.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -59,7 +62,7 @@ CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
 
 
-class SqlStore(SmallTables):
+class SqlStore(Upkeep, SmallTables):
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
@@ -79,7 +82,8 @@ class SqlStore(SmallTables):
         self._clock = backend.clock
         self._duties = Duties(dialect)
         self._addresses = Addresses(dialect, identify)
-        self._claims = Claims(dialect)
+        self._floor = Floor()
+        self._claims = Claims(dialect, self._floor)
         self._lots = Lots(dialect, self._claims)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
@@ -89,6 +93,8 @@ class SqlStore(SmallTables):
         self._sweeps = Sweeps(dialect, self._settler, self._lots)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
+        self._pruning = Pruning(dialect, self._duties)
+        self._stuck = Stuck()
         self._turn = 0
 
     async def open(self) -> None:
@@ -320,20 +326,6 @@ class SqlStore(SmallTables):
         """Apply changes: what ends as its worker knows it at once, all else under the lock."""
         return await self._changes.settle(changes, decide, self._clock(now))
 
-    async def rescue(self, decide: Decide, *, limit: int = 100, now: int | None = None) -> list[Settled]:
-        """Expired leases: begun ones through ``decide``, the others are due again (and not in the answer)."""
-        at = self._clock(now)
-        ids = await self._run(lambda c: self._sweeps.lost(c, limit, at), write=False)
-        return await self._changes.each(lambda c, ids: self._sweeps.rescue(c, ids, decide, at), ids)
-
-    async def sweep(
-        self, decide: Decide, *, max_age: Mapping[str, int | None], limit: int = 100, now: int | None = None
-    ) -> list[Settled]:
-        """Expire what is too old; end holds whose time is over."""
-        at = self._clock(now)
-        ids = await self._run(lambda c: self._sweeps.overdue(c, max_age, limit, at), write=False)
-        return await self._changes.each(lambda c, ids: self._sweeps.sweep(c, ids, max_age, decide, at), ids)
-
     async def cancel_subject(
         self, tenant: str, subject: str, decide: Decide, *, by: str = "", now: int | None = None
     ) -> list[Settled]:
@@ -344,8 +336,8 @@ class SqlStore(SmallTables):
         result: list[Settled] = []
         for start in range(0, len(ids), CANCEL_AT_ONCE):
             some = ids[start : start + CANCEL_AT_ONCE]
-            result += await self._changes.each(
-                lambda c, ids: self._sweeps.cancel(c, ids, by, decide, at), some
+            result += await self._each(
+                lambda c, ids: self._sweeps.cancel(c, ids, by, decide, at), some, tell=True
             )
         return result
 

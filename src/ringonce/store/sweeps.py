@@ -39,20 +39,24 @@ class Sweeps:
         now, insert = dialect.now, dialect.insert
         d, n, e = dispatch.c, notifications.c, events.c
         limit = sa.bindparam("b_limit", type_=sa.BigInteger)
-        self._lost = sa.select(d.id).where(LEASED, d.due_at <= now).order_by(d.due_at).limit(limit)
+        self._listed = dialect.listed
+        # Rows that could not be moved on a moment ago are the oldest: they would hold up all behind them.
+        fresh = sa.not_(dialect.among(d.id, "stuck"))
+        self._lost = sa.select(d.id).where(LEASED, d.due_at <= now, fresh).order_by(d.due_at).limit(limit)
         self._expired = (
             sa.select(d.id)
-            .where(FREE, d.expires_at.is_not(None), d.expires_at <= now)
+            .where(FREE, d.expires_at.is_not(None), d.expires_at <= now, fresh)
             .order_by(d.expires_at)
             .limit(limit)
         )
-        self._held = sa.select(d.id).where(FREE, HOLD, d.due_at <= now).order_by(d.due_at).limit(limit)
+        held = sa.and_(FREE, HOLD, d.due_at <= now, fresh)
+        self._held = sa.select(d.id).where(held).order_by(d.due_at).limit(limit)
         # One lane at a time: over a join with all of them the planner hopes to find old rows soon, and reads
         # the whole table (2,011 pages, where the ordered index needs 3).
         lane, age = sa.bindparam("b_lane", type_=Words), sa.bindparam("b_age", type_=sa.BigInteger)
         self._old = (
             sa.select(d.id)
-            .where(d.lane == lane, FREE, d.created_at <= now - age)
+            .where(d.lane == lane, FREE, d.created_at <= now - age, fresh)
             .order_by(d.created_at)
             .limit(limit)
         )
@@ -83,9 +87,12 @@ class Sweeps:
 
     # --- lost leases -------------------------------------------------------------------------------------------
 
-    def lost(self, connection: sa.Connection, limit: int, now: int | None) -> list[UUID]:
-        """Rows whose lease is over."""
-        return list(connection.execute(self._lost, {"b_limit": limit, "now": now}).scalars())
+    def lost(
+        self, connection: sa.Connection, stuck: Sequence[UUID], limit: int, now: int | None
+    ) -> list[UUID]:
+        """Rows whose lease is over, but those that are ``stuck``."""
+        bound = {"stuck": self._listed(stuck), "b_limit": limit, "now": now}
+        return list(connection.execute(self._lost, bound).scalars())
 
     def rescue(
         self, connection: sa.Connection, ids: Sequence[UUID], decide: Decide, now: int | None
@@ -113,10 +120,15 @@ class Sweeps:
     # --- ends --------------------------------------------------------------------------------------------------
 
     def overdue(
-        self, connection: sa.Connection, max_age: Mapping[str, int | None], limit: int, now: int | None
+        self,
+        connection: sa.Connection,
+        max_age: Mapping[str, int | None],
+        stuck: Sequence[UUID],
+        limit: int,
+        now: int | None,
     ) -> list[UUID]:
         """Rows past ``expires_at``, holds that are over, rows older than their channel's ``max_age``."""
-        bound = {"b_limit": limit, "now": now}
+        bound = {"stuck": self._listed(stuck), "b_limit": limit, "now": now}
         ids = dict.fromkeys(connection.execute(self._expired, bound).scalars())
         ids |= dict.fromkeys(connection.execute(self._held, bound).scalars())
         for lane in self._lots.waiting(connection):

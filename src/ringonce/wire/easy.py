@@ -68,6 +68,7 @@ class Exchange:
 
     __slots__ = (
         "_announced",
+        "_began",
         "_body",
         "_connectable",
         "_dead",
@@ -114,6 +115,7 @@ class Exchange:
         self._announced = -1
         self._headers: tuple[tuple[str, str], ...] | None = None
         self._times = (0.0, 0.0)
+        self._began = 0.0
         self._source = io.BytesIO()
         self._sockets: list[int] = []
         self._dead = False
@@ -157,14 +159,15 @@ class Exchange:
         else:
             curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
 
-    def load(self, request: HttpRequest, token: object, deliver: Deliver) -> None:
-        """Make the handle ready for ``request``.
+    def load(self, request: HttpRequest, token: object, deliver: Deliver, now: float) -> None:
+        """Make the handle ready for ``request``. ``now``: monotonic seconds.
 
         Raises:
             ValueError: libcurl can not carry it (a line break in a header, an address with a null byte).
         """
         self.token = token
         self.deliver = deliver
+        self._began = now
         self._room = request.max_answer
         curl = self.curl
         if self._fresh:
@@ -209,6 +212,14 @@ class Exchange:
         else:
             raise ValueError("the method is not a word")
         self._shape, self._spelled, self._announced = shape, method, -1
+
+    def overdue(self, now: float) -> bool:
+        """True: its time is over. libcurl does not know from now on; the caller ends it, if no answer does."""
+        if now - self._began < self._times[0]:
+            return False
+        self.curl.setopt(pycurl.TIMEOUT_MS, 0)
+        self._times = (0.0, 0.0)
+        return True
 
     def again(self) -> bool:
         """True: nothing was sent, the pooled connection was dead; the handle is ready to go on a new one."""
@@ -282,9 +293,10 @@ class Exchange:
 
     def answer(self, code: int, words: str = "") -> Answer:
         """Tell it as a value: ``code`` is libcurl's result (0: complete), ``words`` its message."""
-        head = parse_head(self._head)
+        told = b"".join(self._head)
+        head = _common_head(told) if len(told) <= _COMMON else parse_head(told)
         if head is not None:
-            status, headers = head
+            status, headers = head[0], dict(head[1])
             if code == 0 or self._truncated:
                 body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
                 return HttpAnswer(status, headers, body, self._truncated)
@@ -331,12 +343,12 @@ class Exchange:
         self._source.__init__()  # type: ignore[misc]
 
 
-def parse_head(lines: list[bytes]) -> tuple[int, dict[str, str]] | None:
+def parse_head(head: bytes) -> tuple[int, dict[str, str]] | None:
     """Status and headers of the final answer, or None: there is none, or its head is not complete.
 
     Informational answers (1xx) come first and are skipped; trailers come after and are ignored.
     """
-    told = iter(lines)
+    told = iter(head.split(b"\n")[:-1])  # libcurl hands over whole lines only
     for first in told:
         status = _status(first)
         if not status:
@@ -349,7 +361,8 @@ def parse_head(lines: list[bytes]) -> tuple[int, dict[str, str]] | None:
             if line[0] in b" \t":
                 headers[name] = f"{headers.get(name, '')} {line.decode('latin-1').strip()}".strip()
                 continue
-            name, value = _field(line) if len(line) <= _COMMON else _split(line)
+            name, _, value = line.decode("latin-1").partition(":")
+            name, value = name.strip().lower(), value.strip()
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         else:
             return None
@@ -358,25 +371,17 @@ def parse_head(lines: list[bytes]) -> tuple[int, dict[str, str]] | None:
     return None
 
 
-_END = (b"\r\n", b"\n")
-_COMMON = 64  # bytes; a longer line is seldom the same twice
+_END = (b"\r", b"")
+_COMMON = 1024
+# Within a second a server says the same of nearly every answer, its date included.
+_common_head = lru_cache(maxsize=64)(parse_head)
 
 
-@lru_cache(maxsize=64)
 def _status(line: bytes) -> int:
     """The status in the first line of a head; 0: it is none."""
     parts = line.split(None, 2)
     known = line.startswith(b"HTTP/") and len(parts) > 1 and parts[1].isdigit()
     return int(parts[1]) if known else 0
-
-
-def _split(line: bytes) -> tuple[str, str]:
-    name, _, value = line.decode("latin-1").partition(":")
-    return name.strip().lower(), value.strip()
-
-
-# A server says nearly the same of every answer.
-_field = lru_cache(maxsize=256)(_split)
 
 
 def _header_lines(headers: tuple[tuple[str, str], ...]) -> list[str] | list[bytes]:

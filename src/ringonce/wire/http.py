@@ -5,7 +5,9 @@ stands for all sockets of libcurl. What is ready is handed to libcurl, a few mil
 answers that came of it go out with one call per receiver. Names are looked up in threads of libcurl's own.
 
 A thread of its own for libcurl was measured too: each of its dozen callbacks per request then waits for the
-interpreter's lock, and that costs more than all else that the wire does.
+interpreter's lock, and that costs more than all else that the wire does. The price is that somebody else may block
+the loop, and libcurl looks at the time before it looks at the socket: an answer that came in time would be lost. So
+after a long pause the sockets are read first, and only then is it said what came too late.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from ringonce.ports import Deliver
 
 _LONGEST_TURN = 0.005
+_PAUSE = 0.5  # seconds
 _KEPT_HANDLES = 256
 # Where systems keep the certificates that they trust, for an interpreter that does not know.
 _CA_FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
@@ -174,6 +177,8 @@ class _Pump:
         self._recipe = (guard, Links(), ca, agent)
         self._free: dict[tuple[bool, bool], list[Exchange]] = {}
         self._busy: dict[Any, Exchange] = {}
+        self._overdue: list[Exchange] = []
+        self._turned = time.monotonic()
         self._loop = loop
         self._call = call
         self._ready = ready(loop, call)
@@ -193,15 +198,18 @@ class _Pump:
         self._soon = False
         act, clock = self._multi.socket_action, time.monotonic
         began = clock()
+        if began - self._turned > _PAUSE:
+            self._overdue = [exchange for exchange in self._busy.values() if exchange.overdue(began)]
         for fd, mask in self._ready.take():
             bits = (pycurl.CSELECT_IN if mask & IN else 0) | (pycurl.CSELECT_OUT if mask & OUT else 0)
             act(fd, bits | (pycurl.CSELECT_ERR if mask & BROKEN else 0))
-            if clock() - began > _LONGEST_TURN:
+            if clock() - began > _LONGEST_TURN and not self._overdue:
                 break
         self._heed()
         if self._deadline is not None and self._deadline <= clock():
             self._deadline = None
             act(pycurl.SOCKET_TIMEOUT, 0)
+        self._turned = clock()
 
     def _heed(self) -> None:
         """Take over when libcurl wants to be called."""
@@ -234,6 +242,7 @@ class _Pump:
     ) -> list[tuple[Deliver, object, Answer]]:
         """Start exchanges; the answers of those that can not even start."""
         failed: list[tuple[Deliver, object, Answer]] = []
+        now = time.monotonic()
         for token, request in batch:
             kind = (request.guarded, request.http2)
             free = self._free.get(kind)
@@ -241,7 +250,7 @@ class _Pump:
                 free = self._free[kind] = []
             exchange = free.pop() if free else Exchange(kind, *self._recipe)
             try:
-                exchange.load(request, token, deliver)
+                exchange.load(request, token, deliver, now)
                 self._multi.add_handle(exchange.curl)
             except (ValueError, TypeError, AttributeError, pycurl.error) as error:
                 exchange.curl.close()
@@ -264,6 +273,10 @@ class _Pump:
                     self._multi.add_handle(curl)
                 else:
                     done.append(self._end(curl, code, words))
+        if self._overdue:
+            late = [exchange.curl for exchange in self._overdue if exchange.curl in self._busy]
+            done += [self._end(curl, pycurl.E_OPERATION_TIMEDOUT, "") for curl in late]
+            self._overdue = []
         return done
 
     def _end(self, curl: Any, code: int, words: str) -> tuple[Deliver, object, Answer]:

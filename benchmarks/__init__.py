@@ -1,0 +1,1 @@
+"""Benchmarks that a stranger can repeat: ``make bench``."""

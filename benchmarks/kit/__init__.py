@@ -1,0 +1,1 @@
+"""What the benchmarks share: servers, accounts, processor time, statistics, tables, plots."""
