@@ -53,7 +53,7 @@ def test_change_keeps_what_it_does_not_name() -> None:
         ({"provider": "y"}, "provider"),
         ({"account": "b"}, "account"),
         ({"max_attempts": 0}, "at least 1"),
-        ({"rate": "1/s"}, "not available yet"),
+        ({"providers": ["b"]}, "not available yet"),
         ({"mark": False, "in_doubt": "hold"}, "remove it, or set in_doubt"),
     ],
 )

@@ -79,7 +79,7 @@ def test_partial_indexes_are_the_same_either_way(tmp_path: Path) -> None:
         engine = sa.create_engine(url)
         with engine.begin() as connection:
             if url == "sqlite://":
-                create(connection, "0002")
+                create(connection, "0003")
             rows = connection.execute(sa.text("SELECT name, sql FROM sqlite_master WHERE type = 'index'"))
             found.append({name: " ".join(sql.split()).replace('"', "") for name, sql in rows if sql})
         engine.dispose()

@@ -266,12 +266,13 @@ async def test_prune(watched: tuple[World, Explained], table: str, gone: int) ->
 async def test_claims_by_terms(watched: tuple[World, Explained]) -> None:
     """Several lanes, a rate and a probe cost a look and a claim with quotas; lanes are found without reading rows."""
     world, explained = watched
-    await world.claim(10_000, "w-0")
     lots = tuple(
         Lot(spell(lane), stops(lane), weight=3 if lane.group else 1)
         for lane in (Lane("email"), *(Lane("email", f"t{i}") for i in range(50)))
     )
     terms = Terms(lots, LEASE, Rate(1_000_000, SECOND, 1_000), "email")
+    rest = Terms(lots, LEASE)
+    await world.store.claim("email", "w-0", 10_000, LEASE, terms=rest, now=world.now)
     explained.plans.clear()
     assert set(await world.store.waiting_lanes()) >= {"email"}
     assert explained.blocks() < 60

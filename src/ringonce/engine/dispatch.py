@@ -189,7 +189,13 @@ class Lane:
         before = shared.clock.monotonic()
         try:
             batch = await shared.store.claim(
-                self.name, shared.owner, wanted, channel.lease, begin=begin, terms=terms
+                self.name,
+                shared.owner,
+                wanted,
+                channel.lease,
+                begin=begin,
+                terms=terms,
+                hold=channel.timeout + channel.lease,
             )
         except StoreError:
             self._lost = before

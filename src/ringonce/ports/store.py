@@ -144,12 +144,14 @@ class Store(Protocol):
         *,
         begin: bool = False,
         terms: Terms | None = None,
+        hold: int | None = None,
         now: int | None = None,
     ) -> Batch:
         """Lease up to ``limit`` due and armed rows of a channel's lane, or of several by ``terms``.
 
         Nothing comes from what is paused, nor without a token where there is a rate; where a pause that must be
-        probed is over, one row comes. With ``begin`` the claim is the mark as well: each row comes back with its
+        probed is over, one row comes, and no other for the time ``hold`` (None: two leases; by ``terms``, theirs).
+        With ``begin`` the claim is the mark as well: each row comes back with its
         attempt begun (``lease.started_at``), but those of a withdrawn subject.
         """
         ...

@@ -69,6 +69,7 @@ class Lots:
                     *(_d.priority == priority, _d.due_at <= now),
                     sa.or_(_d.expires_at.is_(None), _d.expires_at > now),
                 )
+                .order_by(_d.due_at, _d.id)  # or the planner hopes to find so many soon, and reads the table
                 .limit(size)
                 .subquery()
             )

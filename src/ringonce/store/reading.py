@@ -270,11 +270,12 @@ class Reading:
 
     def backlog(self, connection: sa.Connection, now: int | None) -> list[Backlog]:
         """Per channel."""
+        # Before the rows: an event that is expanded between the two is then told twice, and not overlooked.
+        waiting = connection.execute(self._unexpanded).scalar_one()
         result = [
             Backlog(channel, *[*map(int, counts), oldest, soonest])
             for channel, *counts, oldest, soonest in connection.execute(self._backlog, {"now": now})
         ]
-        waiting = connection.execute(self._unexpanded).scalar_one()
         return ([Backlog("", movable=waiting)] if waiting else []) + result
 
     @staticmethod

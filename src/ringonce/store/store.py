@@ -254,6 +254,7 @@ class SqlStore(Upkeep, SmallTables):
         *,
         begin: bool = False,
         terms: Terms | None = None,
+        hold: int | None = None,
         now: int | None = None,
     ) -> Batch:
         """Lease due rows of a lane, or of several by ``terms``; with ``begin`` their attempts begin at once."""
@@ -268,7 +269,7 @@ class SqlStore(Upkeep, SmallTables):
             )
             if not batch.probing:
                 return batch
-        by = terms or Terms((Lot(lane, stops(parse(lane))),), hold=2 * lease)
+        by = terms or Terms((Lot(lane, stops(parse(lane))),), hold or 2 * lease)
         ask = Ask(owner, lease, turn, at, begin)
         return await self._run(lambda c: self._lots.claim(c, lane, ask, limit, by), repeat=False)
 
