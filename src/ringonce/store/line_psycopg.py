@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from ringonce.errors import StoreUnavailable
-from ringonce.store.lines import CONNECT_WITHIN, done, telling
+from ringonce.store.lines import CONNECT_WITHIN, NAME, done, telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ class PsycopgLine:
     @classmethod
     async def connect(cls, options: dict[str, Any]) -> PsycopgLine:
         """Open it."""
-        options = {"connect_timeout": round(CONNECT_WITHIN)} | options
+        options = {"connect_timeout": round(CONNECT_WITHIN), "application_name": NAME} | options
         with telling((psycopg.Error,)):
             connection = await psycopg.AsyncConnection.connect(
                 **options, autocommit=True, prepare_threshold=None
