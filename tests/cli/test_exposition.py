@@ -14,7 +14,7 @@ from ringonce.cli.session import run_async
 from ringonce.config import from_mapping
 from ringonce.errors import ConfigError
 from ringonce.telemetry import Telemetry
-from tests.servers.sockets import closed_port
+from tests.servers.ports import closed_port
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:

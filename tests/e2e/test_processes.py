@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.harness import Process
+from tests.servers.ports import closed_port
 from tests.servers.postgres import Database
-from tests.servers.sockets import closed_port
 
 pytestmark = pytest.mark.timeout(300)
 
