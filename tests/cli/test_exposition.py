@@ -14,7 +14,7 @@ from ringonce.cli.session import run_async
 from ringonce.config import from_mapping
 from ringonce.errors import ConfigError
 from ringonce.telemetry import Telemetry
-from tests.servers.ports import closed_port
+from tests.servers.ports import free_port
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
@@ -33,7 +33,7 @@ async def test_it_tells_metrics_and_health() -> None:
     async def ready() -> bool:
         return able.pop(0)
 
-    port = closed_port()
+    port = free_port()
     async with telling(("127.0.0.1", port), telemetry, ready):
         asked = [
             await asyncio.to_thread(ask, port, path, method)
@@ -52,7 +52,7 @@ async def test_it_tells_metrics_and_health() -> None:
 
 async def test_who_speaks_no_http_is_left_alone() -> None:
     """Anything but a request, and whoever hangs up, is dropped without a word in the log."""
-    port = closed_port()
+    port = free_port()
     async with telling(("127.0.0.1", port), Telemetry(), lambda: asyncio.sleep(0, result=True)):
         for words in (b"\r\n\r\n", b"", b"x" * 20_000):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -67,7 +67,7 @@ async def test_who_speaks_no_http_is_left_alone() -> None:
 
 async def test_a_taken_port_is_an_error_of_the_configuration() -> None:
     """Two processes on one port: the second one says so, with the key."""
-    where = ("127.0.0.1", closed_port())
+    where = ("127.0.0.1", free_port())
     ready = lambda: asyncio.sleep(0, result=True)  # noqa: E731
     async with telling(where, Telemetry(), ready):
         with pytest.raises(ConfigError) as refused:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.harness import Process
+from tests.servers.ports import free_port
 from tests.servers.postgres import Database
-from tests.servers.sockets import closed_port
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -38,7 +38,7 @@ provider = "sandbox"
 @pytest.fixture
 def folder(tmp_path: Path, pg_database: Database) -> Path:
     """A configuration of two processes and a migrated database."""
-    (tmp_path / "ringonce.toml").write_text(CONFIG.format(url=pg_database.url("asyncpg"), port=closed_port()))
+    (tmp_path / "ringonce.toml").write_text(CONFIG.format(url=pg_database.url("asyncpg"), port=free_port()))
     assert ring(tmp_path, "migrate").returncode == 0
     return tmp_path
 

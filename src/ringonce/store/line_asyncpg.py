@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from ringonce.errors import StoreUnavailable
-from ringonce.store.lines import CONNECT_WITHIN, done, telling
+from ringonce.store.lines import CONNECT_WITHIN, NAME, done, telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,14 +34,19 @@ class AsyncpgLine:
         faults = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
         # What is asked here is asked once, and behind a pooler no statement may stay prepared.
         options = {"timeout": CONNECT_WITHIN} | options | {"statement_cache_size": 0}
+        options["server_settings"] = {"application_name": NAME} | dict(options.get("server_settings") or {})
         with telling(faults):
             return cls(await asyncpg.connect(**options), faults)
 
     async def listen(self, channels: Sequence[str], heard: Heard) -> None:
         """See Line."""
         with telling(self._faults):
-            for channel in channels:
-                await self._connection.add_listener(channel, lambda _, __, name, words: heard(name, words))
+            # In a transaction, so that a pooler leaves us the same server between the two messages of a statement.
+            async with self._connection.transaction():
+                for channel in channels:
+                    await self._connection.add_listener(
+                        channel, lambda _, __, name, words: heard(name, words)
+                    )
 
     async def execute(self, script: str) -> None:
         """See Line."""
@@ -51,8 +56,7 @@ class AsyncpgLine:
     async def pooled(self) -> bool:
         """See Line."""
         with telling(self._faults):
-            # In a transaction, so that a pooler leaves us the same server between the two messages of a query.
-            async with self._connection.transaction():
+            async with self._connection.transaction():  # as above
                 found = await self._connection.fetchval("SELECT pg_backend_pid()")
         return bool(found != self._connection.get_server_pid())
 

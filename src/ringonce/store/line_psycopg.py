@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from ringonce.errors import StoreUnavailable
-from ringonce.store.lines import CONNECT_WITHIN, done, telling
+from ringonce.store.lines import CONNECT_WITHIN, NAME, done, telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,10 +29,10 @@ class PsycopgLine:
     @classmethod
     async def connect(cls, options: dict[str, Any]) -> PsycopgLine:
         """Open it."""
-        options = {"connect_timeout": round(CONNECT_WITHIN)} | options
+        known: dict[str, Any] = {"connect_timeout": round(CONNECT_WITHIN), "application_name": NAME}
         with telling((psycopg.Error,)):
             connection = await psycopg.AsyncConnection.connect(
-                **options, autocommit=True, prepare_threshold=None
+                **known | options, autocommit=True, prepare_threshold=None
             )
         return cls(connection, (psycopg.Error,))
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     """Takes the channel of PostgreSQL and the payload."""
 
 CONNECT_WITHIN = 10.0
+NAME = "ringonce-hints"
+"""What pg_stat_activity calls these connections."""
 OF_SQLALCHEMY = (
     "prepared_statement_cache_size",
     "prepared_statement_name_func",

@@ -114,7 +114,9 @@ class PostgresBackend:
             raise StoreError(
                 f"{error.name} is not installed", mend="pip install ringonce[postgres]"
             ) from error
-        self._singles = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        # Behind a pooler only a transaction keeps the server: asyncpg prepares in one message and executes in another,
+        # and on another connection the statement without a name is somebody else's.
+        self._singles = None if pooled else self._engine.execution_options(isolation_level="AUTOCOMMIT")
         return self._engine
 
     def _check(self, connection: sa.Connection) -> None:
@@ -149,6 +151,7 @@ class PostgresBackend:
         return await self._run(work, limit, repeat=repeat, single=single)
 
     async def _run(self, work: Work[T], limit: float | None, *, repeat: bool, single: bool = False) -> T:
+        single = single and self._singles is not None
         engine = self._singles if single else self._engine
         if engine is None:
             raise StoreUnavailable(f"{self.where} is not open")
