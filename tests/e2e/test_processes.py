@@ -18,9 +18,9 @@ from tests.crash.harness import Process
 from tests.servers.postgres import Database
 from tests.servers.sockets import closed_port
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 CONFIG = """
 [store]
 url = "{url}"
