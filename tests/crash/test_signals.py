@@ -52,7 +52,9 @@ def test_frozen_beyond_its_lease(tmp_path: Path, url: Url, in_doubt: str) -> Non
     """A worker frozen beyond its lease with calls in flight, then thawed: its late answers decide doubts alone."""
     hang = "delay:seconds=2.5"
     ways = (f"telegram-{in_doubt}",)
-    with site(tmp_path, url("postgresql"), f"{hang},first=4", ways=ways, lease="6s") as place:
+    # The calls are not given up however long it stays frozen.
+    patient = {"lease": "6s", "timeout": "10m"}
+    with site(tmp_path, url("postgresql"), f"{hang},first=4", ways=ways, **patient) as place:
         count = 12
         place.send(count)
         frozen = place.worker()
@@ -64,7 +66,7 @@ def test_frozen_beyond_its_lease(tmp_path: Path, url: Url, in_doubt: str) -> Non
         place.kills = 1  # as good as dead
         other = place.worker()
         other.said("rescued")
-        place.ledger.wait_for(lambda entries: len(entries) >= count, 30)
+        assert place.ledger.wait_for(lambda entries: len(entries) >= count, 120)
         frozen.signal(signal.SIGCONT)
         eventually(lambda: _settled(place, count), "all settled")
         for worker in (frozen, other):

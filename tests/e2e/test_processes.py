@@ -18,9 +18,9 @@ from tests.crash.harness import Process
 from tests.servers.ports import free_port
 from tests.servers.postgres import Database
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 CONFIG = """
 [store]
 url = "{url}"

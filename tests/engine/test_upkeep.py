@@ -108,7 +108,7 @@ async def test_a_worker_prunes_and_gives_the_duty_up(ringonce: Ringonce) -> None
     ringonce.telemetry.count = count  # type: ignore[method-assign]
     await ringonce.run_worker(drain=True, only=["dispatch", "retry"])
     working = asyncio.create_task(ringonce.run_worker(stop, only=["prune"]))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await done.wait()
     stop.set()
     await working

@@ -76,7 +76,7 @@ async def test_outb_03_state_and_event_are_one(start: Start) -> None:
         id_ = await system.accept("hook", f"{server.url}/ada")
         await system.refuse("ringonce_outbox", "1 = 1")
         async with system.working(system.ring):
-            told = await asyncio.to_thread(server.ledger.wait_for, bool)
+            told = await asyncio.to_thread(server.ledger.wait_for, bool, 90)
             assert told
             assert (await system.view(id_))["status"] == "pending"
             assert await system.count(outbox) == 0
@@ -233,7 +233,7 @@ async def test_scal_01_no_transaction_is_open_during_a_call(start: Start) -> Non
         for n in range(3):
             await system.accept("hook", f"{server.url}/{n}")
         async with system.working(system.ring):
-            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) == 3)
+            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) == 3, 90)
             url = system.config["store"]["url"]
             if url.startswith("sqlite"):
                 with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30)) as other:

@@ -36,31 +36,33 @@ async def test_D01_a_a_dead_provider_holds_up_no_other_channel(start: Start) -> 
         WebhookReceiver([SECRET], plan=plan(["hang"])) as dead,
         WebhookReceiver([SECRET]) as alive,
     ):
-        system = await start(dead=webhook(concurrency=4, timeout="60s"), alive=webhook(concurrency=2))
+        system = await start(dead=webhook(concurrency=4, timeout="10m"), alive=webhook(concurrency=2))
         for number in range(20):
             await system.accept("dead", f"{dead.url}/{number}")
         ids = [await system.accept("alive", f"{alive.url}/{number}") for number in range(30)]
         async with system.working(system.ring):
-            assert await asyncio.to_thread(dead.ledger.wait_for, lambda entries: len(entries) == 4)
+            assert await asyncio.to_thread(dead.ledger.wait_for, lambda entries: len(entries) == 4, 90)
             await sent(system, ids)
             assert len(dead.ledger.entries) == 4
             assert {entry.verdict for entry in dead.ledger.entries} == {"hang"}
+            dead.stop()
 
 
 async def test_D01_b_accepting_goes_on_while_all_providers_hang(start: Start) -> None:
     """The side that accepts never waits for a provider: with all of them hanging it takes on and answers."""
     with WebhookReceiver([SECRET], plan=plan(["hang"])) as dead:
         system = await start(
-            one=webhook(concurrency=2, timeout="60s"), two=webhook(concurrency=2, timeout="60s")
+            one=webhook(concurrency=2, timeout="10m"), two=webhook(concurrency=2, timeout="10m")
         )
         for name in ("one", "two"):
             for number in range(6):
                 await system.accept(name, f"{dead.url}/{name}{number}")
         async with system.working(system.ring):
-            assert await asyncio.to_thread(dead.ledger.wait_for, lambda entries: len(entries) == 4)
+            assert await asyncio.to_thread(dead.ledger.wait_for, lambda entries: len(entries) == 4, 90)
             ids = [await system.accept("one", f"{dead.url}/more{number}") for number in range(20)]
             assert {(await system.view(id_))["status"] for id_ in ids} == {"pending"}
             assert len(dead.ledger.entries) == 4
+            dead.stop()
 
 
 # --- D08, DP4 ------------------------------------------------------------------------------------------------------
@@ -78,13 +80,15 @@ async def test_D08_DP4_a_500_makes_events_wait_and_the_end_of_it_delivers_each_o
         )
         ids = [await system.accept("hook", f"{server.url}/{number}") for number in range(25)]
         async with system.working(system.ring):
-            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) >= FAILED)
+            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) >= FAILED, 90)
             others = [await system.accept("rest", f"{other.url}/{number}") for number in range(10)]
             await sent(system, others)
             views = [await system.view(id_) for id_ in ids]
             assert not any(view["final"] for view in views)
             assert Counter(view["status"] for view in views).keys() <= {"pending", "failed"}
-            more = await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) >= 2 * FAILED)
+            more = await asyncio.to_thread(
+                server.ledger.wait_for, lambda entries: len(entries) >= 2 * FAILED, 90
+            )
             assert more
             server.plan = Plan()
             await sent(system, ids)
@@ -101,7 +105,7 @@ async def test_D08_b_waiting_for_the_provider_burns_no_budget(start: Start) -> N
         system = await start(hook=webhook(concurrency=1, backoff=AT_ONCE, circuit=circuit, budgets=one_call))
         id_ = await system.accept("hook", f"{server.url}/ada")
         async with system.working(system.ring):
-            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) >= 4)
+            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) >= 4, 90)
             await system.until(lambda: recorded(system, 3))
             view = await system.view(id_)
             assert (view["final"], view["attempts"]) == (False, 0)
@@ -125,7 +129,7 @@ async def test_D08_c_people_see_the_outage_once(start: Start) -> None:
         system = await start(hook=webhook(concurrency=2, backoff=AT_ONCE, circuit=QUICK))
         ids = [await system.accept("hook", f"{server.url}/{number}") for number in range(15)]
         async with system.working(system.ring):
-            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) >= FAILED)
+            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) >= FAILED, 90)
 
             async def open_() -> bool:
                 (view,) = await system.ring.channels()
@@ -202,6 +206,6 @@ async def test_a_tenants_flood_leaves_the_other_its_share(start: Start) -> None:
         small = await system.accept("hook", f"{server.url}/small", tenant="small")
         async with system.working(system.ring):
             await system.ended(small)
-            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) >= 101)
+            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) >= 101, 90)
         order = [entry.address for entry in server.ledger.entries]
         assert order.index("/small") < 10

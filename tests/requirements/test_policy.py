@@ -126,7 +126,7 @@ async def test_B06_a_accepting_never_waits_for_the_provider(start: Start) -> Non
         api = Caller(create_app(system.ring, max_payload=65_536))
         async with system.working(system.ring):
             await system.accept("hook", f"{server.url}/stuck")
-            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) > 0)
+            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) > 0, 90)
             # Whatever waited for the provider would wait until the test's own time is over.
             for n in range(5):
                 id_ = await system.accept("hook", f"{server.url}/{n}")

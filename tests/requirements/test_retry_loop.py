@@ -69,7 +69,7 @@ async def test_A01_b_the_retry_loop_sees_only_what_is_committed(start: Start) ->
         await system.refuse("ringonce_attempts", "NEW.number > 0")
         id_ = await system.accept("hook", f"{server.url}/ada")
         async with system.working(system.ring):
-            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) > 0)
+            assert await asyncio.to_thread(server.ledger.wait_for, lambda entries: len(entries) > 0, 90)
             assert (await system.view(id_))["attempts"] == 0
             await system.allow("ringonce_attempts")
             await system.ended(id_)
@@ -210,7 +210,7 @@ async def test_A03_b_status_and_event_are_one_transaction(start: Start, receiver
     id_ = await system.accept("hook", f"{receiver.url}/ada")
     await system.execute("ALTER TABLE ringonce_outbox RENAME TO ringonce_away")
     async with system.working(system.ring):
-        assert await asyncio.to_thread(receiver.ledger.wait_for, lambda entries: len(entries) > 0)
+        assert await asyncio.to_thread(receiver.ledger.wait_for, lambda entries: len(entries) > 0, 90)
         await system.counted("ringonce_alerts_total", kind="store_unavailable")
         assert (await system.view(id_))["status"] == "pending"
         await system.execute("ALTER TABLE ringonce_away RENAME TO ringonce_outbox")

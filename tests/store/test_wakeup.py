@@ -22,7 +22,7 @@ from tests.servers.postgres import Database
 from tests.servers.sockets import Peer, serving
 from tests.store.kit import told
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 EVERYTHING: frozenset[str] = frozenset()
 CHANNELS = {"ok": {"provider": "sandbox"}}
 TO = {"to": {"ok": "ada"}, "content": {"text": "hello"}}
