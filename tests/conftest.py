@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.servers.postgres import URL_VARIABLE, Database, PostgresServer, fresh_database
 
-# A busy machine is no fault: examples have no deadline of their own, a test has its timeout.
-settings.register_profile("ringonce", deadline=None)
+# A busy machine is no fault: examples have no deadline of their own, nor has making them; a test has its timeout.
+settings.register_profile("ringonce", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ringonce")
 
 # Rooms whose tests never need a database: a run of these alone starts none.

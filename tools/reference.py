@@ -10,11 +10,11 @@ from cyclopts import App
 
 from ringonce import errors
 from ringonce.cli.root import make
-from ringonce.config import keys, kinds
+from ringonce.config import keys, kinds, traffic
 from ringonce.config.model import ApiConfig
 from ringonce.config.reader import Key
 from ringonce.model.outcome import CODE_OF, Code
-from ringonce.model.policy import Backoff, Budgets, Channel, Policy
+from ringonce.model.policy import Backoff, Budgets, Channel, Circuit, Policy, Share
 
 DURATION = kinds.duration().title
 
@@ -68,6 +68,10 @@ def configuration() -> str:
         parts.append(f"## `[{name}]`\n\n{made.__doc__}\n\n{_keys(made(), rows)}")
     for name, (made, rows) in keys.NAMED_SECTIONS.items():
         parts.append(f"## `[{name}.NAME]`\n\n{made.__doc__}\n\n{_keys(made(), rows)}")
+    parts.append(
+        "## `[lanes]`\n\nTenants that have a lane of their own on every channel, by name, each with a weight or with "
+        "the keys of `lanes.TENANT` below.\n"
+    )
     channel, policy = Channel("", ""), Policy()
     merged = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}
     merged |= {
@@ -83,7 +87,7 @@ def configuration() -> str:
             iter([("`provider`", "text", "", "The provider's name. Needed.")]),
         ).rstrip()
         + "\n"
-        + _keys(defaults, keys.POLICY_KEYS, skip=("in_doubt", "account")).split("\n", 2)[2]
+        + _keys(defaults, keys.POLICY_KEYS, skip=("in_doubt", "account", "circuit")).split("\n", 2)[2]
     )
     jitter = dataclasses.replace(Backoff(), jitter=kinds.span(Backoff().jitter))  # type: ignore[arg-type]
     floors = _Floors(**Policy().floors)
@@ -91,6 +95,8 @@ def configuration() -> str:
         ("backoff", keys.BACKOFF_KEYS, jitter),
         ("budgets", keys.BUDGET_KEYS, Budgets()),
         ("floors", keys.FLOOR_KEYS, floors),
+        ("circuit", traffic.CIRCUIT_KEYS, Circuit()),
+        ("lanes.TENANT", traffic.SHARE_KEYS, Share()),
     ):
         parts.append(f"### `{name}`\n\n{_keys(below, rows)}")
     later = [*keys.LATER_SECTIONS, *(f"channels.NAME.{key}" for key in keys.LATER_CHANNEL_KEYS)]

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from ringonce.clock import SystemClock, SystemEntropy
 from ringonce.config import change
 from ringonce.core.explain import explain
+from ringonce.core.lane import of_account
 from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
+from ringonce.engine.stopped import stopped
 from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
@@ -262,12 +264,12 @@ class Ringonce(People):
         name = life.row.channel
         self.engine.channels.apply(await self.store.overrides())
         entry = self.engine.channels.get(name)
-        lanes = {lane.lane: lane for lane in await self.store.lanes()}
+        lane = stopped(name, entry, await self.store.lanes(), tenant=life.row.tenant)
         return explain(
             replace(life, row=replace(life.row, recipient=recipient_of(life.row))),
             await self.store.now(),
             policy=None if entry is None else entry.channel.policy,
-            lane=lanes.get(name),
+            lane=lane,
             enabled=entry is None or entry.channel.enabled,
         )
 
@@ -303,12 +305,10 @@ class Ringonce(People):
         """All channels as they are now: configuration, changes at run time, pauses, backlog."""
         overrides = await self.store.overrides()
         self.engine.channels.apply(overrides)
-        lanes = {lane.lane: lane for lane in await self.store.lanes()}
+        lanes = await self.store.lanes()
         backlog = {item.channel: item for item in await self.store.backlog()}
         return [
-            channel_view(
-                entry, lane=lanes.get(name), backlog=backlog.get(name), changed=overrides.get(name, {})
-            )
+            channel_view(entry, lanes=lanes, backlog=backlog.get(name), changed=overrides.get(name, {}))
             for name, entry in self.engine.channels.all().items()
         ]
 
@@ -327,6 +327,8 @@ class Ringonce(People):
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
             await self.store.resume(name)
+            if entry.channel.account:
+                await self.store.resume(of_account(entry.channel.account))
         self.engine.channels.apply(await self.store.overrides())
         self.engine.notify_workers()
 

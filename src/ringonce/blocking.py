@@ -10,7 +10,7 @@ import atexit
 import functools
 import os
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+LOOK_UP = 0.5
+"""Seconds after which a thread that waits looks whether it was interrupted."""
 
 
 class Portal:
@@ -67,6 +70,9 @@ class Portal:
 
         self._loop.call_soon_threadsafe(start)
         try:
+            # The system may give Ctrl-C to another thread, and then nothing ends this one's waiting: it looks up.
+            while not wait((done,), LOOK_UP).done:
+                pass
             return done.result()
         except BaseException:
             if not done.done():

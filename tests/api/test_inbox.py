@@ -44,7 +44,7 @@ async def streaming(api: Caller, target: str, **more: Any) -> AsyncIterator[list
     events: list[str] = []
     open_ = api.app.state.streams
     task = asyncio.create_task(api.get(target, **more))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not open_ and not task.done():  # noqa: ASYNC110 - another task opens it
             await asyncio.sleep(0.005)
     yield events
@@ -57,7 +57,7 @@ async def streaming(api: Caller, target: str, **more: Any) -> AsyncIterator[list
 
 async def reached(api: Caller, cursor: int) -> None:
     """The one open stream has sent everything up to here."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not all((stream.cursor or 0) >= cursor for stream in api.app.state.streams):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 

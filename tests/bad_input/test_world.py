@@ -17,8 +17,8 @@ from ringonce.vendors.script import Fault, Plan, Rule
 from ringonce.vendors.webhook import WebhookReceiver
 from tests.api.asgi import Caller
 from tests.bad_input.conftest import CONFIG, LIMIT, Ring
+from tests.servers.ports import closed_port
 from tests.servers.postgres import Database, fresh_database
-from tests.servers.sockets import closed_port
 
 GOOD = {"to": {"ok": "ada"}, "content": {"text": "hello"}}
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -242,7 +242,7 @@ async def test_up_delivers_and_stops_on_a_signal(folder: Path, number: signal.Si
 
 
 def _read(request: urllib.request.Request | str) -> dict[str, object]:
-    with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - our own URL
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own URL
         value: dict[str, object] = json.load(answer)
         return value
 

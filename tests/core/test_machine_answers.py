@@ -10,8 +10,8 @@ from ringonce.core.machine import exhausted, step
 from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
-from ringonce.model.policy import Backoff, Budgets, OnAuth, Policy
-from ringonce.model.transition import Alert, Answered, Enqueued, Invalidate, Pause, Send
+from ringonce.model.policy import Backoff, Budgets, InDoubt, OnAuth, Policy
+from ringonce.model.transition import Alert, Answered, Enqueued, Invalidate, Pause, Send, Step
 from tests.core.lives import (
     DENIED,
     DOWN,
@@ -304,10 +304,45 @@ def test_an_expired_credential_is_renewed_once() -> None:
 
 
 def test_auth_of_one_platform_stops_no_other() -> None:
-    """A refused credential of one platform delays its own row and pauses no lane: who is on which is not known."""
+    """A refused credential of one platform pauses the platform only; the row is due, and waits with it."""
     made = answered(replace(DENIED, scope="platform"))
-    assert effects(made, Pause) == []
-    assert effects(made, Send) == [Send(NOW + 300 * S, armed=True)]
+    assert effects(made, Pause) == [Pause("platform", "auth", NOW + 300 * S)]
+    assert effects(made, Send) == [Send(NOW, armed=True)]
+    assert made.state.attempts == 0
+
+
+def excused(outcome: Outcome, policy: Policy = PLAIN, *, state: State | None = None) -> Step:
+    """The answer to a call that met a provider which is down as a whole."""
+    return take(begun(state or ready()), Answered(1, outcome, excused=True), policy=policy)
+
+
+def test_a_failed_probe_burns_nothing() -> None:
+    """A failure that is the provider's own leaves attempts and budgets; the row waits, and can not end by it."""
+    last = ready(attempts=3, spent=Spent(transient=3))
+    made = excused(DOWN, state=last)
+    assert (made.state.attempts, made.state.spent, made.state.final) == (3, Spent(transient=3), False)
+    assert made.state.last_error == LastError("NTF_PROVIDER_TRANSIENT", "503", "try later")
+    assert effects(made, Send) == [Send(NOW + 40 * S, armed=True)]
+    assert take(begun(last), Answered(1, DOWN)).state.final
+
+
+def test_a_probe_without_a_verdict_keeps_its_doubt() -> None:
+    """Under resend the attempt is named unknown, no budget and no call is used; the other policies decide as ever."""
+    policy = replace(PLAIN, in_doubt=InDoubt.RESEND, max_attempts=1, budgets=Budgets(0, 0, 0))
+    made = excused(SILENT, policy)
+    assert (made.state.status, made.state.unknown) == (Status.PENDING, (1,))
+    assert (made.state.attempts, made.state.spent) == (1, Spent(base=1))
+    assert not exhausted(made.state, policy)
+    assert effects(made, Send) == [Send(NOW + 5 * S, armed=True)]
+    assert excused(SILENT, replace(policy, in_doubt=InDoubt.ASSUME_SENT)).state.assumed
+
+
+def test_only_a_transient_failure_is_excused() -> None:
+    """A refusal is about the notification, and an accepted probe is sent, whoever was down before."""
+    assert excused(GONE).state.final
+    assert excused(OK).state.attempts == 1
+    limited = excused(LIMITED).state
+    assert (limited.attempts, limited.spent) == (1, Spent(rate_limited=1))
 
 
 def test_one_endpoint_that_lacks_it_stops_nobody_else() -> None:

@@ -43,7 +43,7 @@ OUTCOMES = st.builds(
     drop_address=st.booleans(),
     re_address=st.sampled_from([None, None, None, "new"]),
     retry_after_s=st.sampled_from([None, 0, 30, 86_400]),
-    scope=st.sampled_from([None, "address", "channel", "sender"]),
+    scope=st.sampled_from([None, "address", "channel", "sender", "platform"]),
     floor=st.sampled_from([None, "greylist", "no such floor"]),
     message_id=st.sampled_from([None, "m"]),
 )
@@ -69,6 +69,7 @@ MOVES = st.one_of(
     st.tuples(st.just("lose"), st.booleans()),
     st.tuples(st.just("mark"), st.none()),
     st.tuples(st.just("not begun"), OUTCOMES),
+    st.tuples(st.just("excused"), OUTCOMES),
     st.tuples(st.just("event"), st.builds(LateAnswer, ATTEMPT, OUTCOMES)),
     st.tuples(
         st.just("event"),
@@ -119,6 +120,8 @@ class Life:
             return
         if what == "call":
             self.apply(Answered(self.number, argument))  # type: ignore[arg-type]
+        elif what == "excused":
+            self.apply(Answered(self.number, argument, excused=True))  # type: ignore[arg-type]
         elif what == "not begun":
             self.apply(Answered(self.number, argument, begun=False))  # type: ignore[arg-type]
         elif what == "lose":

@@ -21,10 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import psycopg
+
 from ringonce.app import Ringonce
 from ringonce.model.records import Life
 from ringonce.vendors.fcm import FcmApi
-from ringonce.vendors.ledger import Ledger
+from ringonce.vendors.ledger import Entry, Ledger
 from ringonce.vendors.script import Plan, plan
 from ringonce.vendors.smtp import MailServer
 from ringonce.vendors.telegram import TelegramApi
@@ -33,7 +35,7 @@ from ringonce.vendors.webpush import PushService
 
 Vendor: TypeAlias = TelegramApi | WebhookReceiver | MailServer | FcmApi | PushService
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 VAPID = "A" * 42 + "E"
 """The private key 1: 32 bytes in base64url."""
 SECRET = "whsec_" + "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
@@ -181,8 +183,8 @@ class Site:
     ledger: Ledger
     concurrency: int = CONCURRENCY
     lease: str = "1s"
-    timeout: str = "5s"
-    grace: str = "10s"
+    timeout: str = "60s"
+    grace: str = "60s"
     kills: int = 0
     processes: list[Process] = field(default_factory=list)
 
@@ -280,6 +282,42 @@ class Site:
         """Kill a worker, and count."""
         process.kill()
         self.kills += 1
+
+    def bury(self, process: Process) -> None:
+        """Kill a worker, and let its leases be over at once (PostgreSQL).
+
+        Beside other workers leases must be so long that no stall of the machine lasts longer, else a living worker is
+        taken for a dead one; nobody wants to wait for them.
+        """
+        self.kill(process)
+        with self.connected() as connection:
+            for table, until, owner in (
+                ("ringonce_dispatch", "due_at", "owner"),
+                ("ringonce_leases", "expires_at", "holder"),
+            ):
+                leased = " AND leased" if table == "ringonce_dispatch" else ""
+                connection.execute(
+                    f"UPDATE {table} SET {until} = 0 WHERE split_part({owner}, '-', 1) = %s{leased}",
+                    [str(process.popen.pid)],
+                )
+
+    def connected(self) -> psycopg.Connection:
+        """A look into PostgreSQL."""
+        return psycopg.connect(self.url.replace("+asyncpg", ""), autocommit=True)
+
+    @contextmanager
+    def standing(self) -> Iterator[None]:
+        """Until the end of the block each stand-in stands still with its next call: heard of, and not answered."""
+        go_on = threading.Event()
+
+        def wait(_: Entry) -> None:
+            go_on.wait(PATIENCE)
+
+        self.ledger.listen(wait)
+        try:
+            yield
+        finally:
+            go_on.set()
 
     # --- the verdict ---
 

@@ -11,7 +11,7 @@ from tests.crash.conftest import Url
 from tests.crash.harness import PUSH_WAYS, Site, Verdict, dice, site
 
 # Each starts a dozen programs; on a busy machine that takes its time.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 MANY = 30
 
@@ -20,17 +20,18 @@ def _run(place: Site, seed: int, kills: int, *, workers: int = 1) -> Verdict:
     """Kill a worker again and again, some calls after the last time, then drain."""
     random = dice(seed)
     count = 15 * kills + 40
+    end = place.kill if workers == 1 else place.bury
     place.send(count)
     running = [place.worker() for _ in range(workers)]
     for left in reversed(range(kills)):
         place.received(random.randint(1, 10))
         place.moment(random.choice((0.0, random.uniform(0.0, 0.03))))
         victim = random.randrange(len(running))
-        place.kill(running.pop(victim))
+        end(running.pop(victim))
         if left:
             running.append(place.worker())
     for process in running:
-        place.kill(process)
+        end(process)
     place.drain()
     verdict = place.verdict(count)
     report = place.ring("report", "--json")
@@ -58,12 +59,12 @@ def test_killed_while_pushing(tmp_path: Path, url: Url, store: str) -> None:
 
 def test_several_workers_killed(tmp_path: Path, url: Url) -> None:
     """Several workers on one PostgreSQL, each killed at random: the same promise."""
-    with site(tmp_path, url("postgresql"), "delay:seconds=0.02") as place:
+    with site(tmp_path, url("postgresql"), "delay:seconds=0.02", lease="30s") as place:
         _run(place, seed=13, kills=3, workers=2)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 @pytest.mark.parametrize("seed", [11, 12])
 def test_killed_many_times(tmp_path: Path, url: Url, store: str, seed: int) -> None:
@@ -74,9 +75,9 @@ def test_killed_many_times(tmp_path: Path, url: Url, store: str, seed: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_several_workers_killed_many_times(tmp_path: Path, url: Url) -> None:
     """The same with three workers, again and again."""
-    with site(tmp_path, url("postgresql"), "delay:seconds=0.02") as place:
+    with site(tmp_path, url("postgresql"), "delay:seconds=0.02", lease="30s") as place:
         verdict = _run(place, seed=17, kills=MANY, workers=3)
         assert verdict.doubted, "no kill met a running call: the test proves nothing"

@@ -12,7 +12,7 @@ from tests.crash.harness import Process, Site, site
 from tests.servers.postgres import PostgresServer, private_server
 
 # Each starts a dozen programs; on a busy machine that takes its time.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 COUNT = 24
 STAGGERED = ("delay:seconds=1.2,every=3", "delay:seconds=0.3")
@@ -43,12 +43,13 @@ def test_postgresql_goes_away_before_the_result(tmp_path: Path, how: str) -> Non
     """The server dies between the provider's yes and the commit, and comes back: the result is written then."""
     with (
         private_server() as server,
-        site(tmp_path, server.database.url("asyncpg"), *STAGGERED, ways=WAYS, lease="20s") as place,
+        site(tmp_path, server.database.url("asyncpg"), *STAGGERED, ways=WAYS, lease="60s") as place,
     ):
         place.send(COUNT)
-        worker = place.worker()
-        place.received(2)  # and others are under way
-        _away(server, how)
+        with place.standing():
+            worker = place.worker()
+            place.received(2)  # and others are under way
+            _away(server, how)
         place.received(1)  # accepted, and there is no database to write it to
         worker.said("store_unavailable")
         server.start()
@@ -57,14 +58,15 @@ def test_postgresql_goes_away_before_the_result(tmp_path: Path, how: str) -> Non
 
 def test_sqlite_locked_by_another_program(tmp_path: Path, url: Url) -> None:
     """Another program holds the file's lock for longer than the busy timeout: the results are written afterwards."""
-    with site(tmp_path, url("sqlite"), "delay:seconds=0.3", ways=WAYS, lease="20s") as place:
+    with site(tmp_path, url("sqlite"), "delay:seconds=0.3", ways=WAYS, lease="60s") as place:
         place.send(COUNT)
-        worker = place.worker()
-        place.received(1)
         other = load_module("auto").connect(tmp_path / "ringonce.db", isolation_level=None)
         try:
-            other.execute("PRAGMA busy_timeout = 5000")
-            other.execute("BEGIN IMMEDIATE")
+            other.execute("PRAGMA busy_timeout = 30000")
+            with place.standing():
+                worker = place.worker()
+                place.received(1)
+                other.execute("BEGIN IMMEDIATE")
             place.moment(6.0)
             other.execute("ROLLBACK")
         finally:
@@ -74,7 +76,7 @@ def test_sqlite_locked_by_another_program(tmp_path: Path, url: Url) -> None:
 
 def test_sqlite_on_a_full_disk(tmp_path: Path, url: Url) -> None:
     """The file can not grow, as on a full disk: people are told, and the results are written when there is space."""
-    with site(tmp_path, url("sqlite"), "delay:seconds=0.3", ways=WAYS, lease="20s") as place:
+    with site(tmp_path, url("sqlite"), "delay:seconds=0.3", ways=WAYS, lease="60s") as place:
         place.send(COUNT)
         worker = place.worker()
         place.received(1)

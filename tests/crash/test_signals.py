@@ -3,14 +3,13 @@
 import signal
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from tests.crash.conftest import Url
 from tests.crash.harness import CONCURRENCY, Site, eventually, site
 
 # Each starts a dozen programs; on a busy machine that takes its time.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 def _settled(place: Site, count: int) -> bool:
@@ -20,7 +19,7 @@ def _settled(place: Site, count: int) -> bool:
 
 def _owners(place: Site) -> set[int]:
     """Process ids of the workers that hold rows right now: an owner's token begins with it."""
-    with psycopg.connect(place.url.replace("+asyncpg", ""), autocommit=True) as connection:
+    with place.connected() as connection:
         found = connection.execute(
             "SELECT DISTINCT split_part(owner, '-', 1) FROM ringonce_dispatch WHERE leased"
         )
@@ -29,14 +28,16 @@ def _owners(place: Site) -> set[int]:
 
 def test_two_workers_share(tmp_path: Path, url: Url) -> None:
     """Two workers on one PostgreSQL: each notification exactly once, and both take part."""
-    with site(tmp_path, url("postgresql"), "delay:seconds=0.1", ways=("telegram-assume_sent",)) as place:
+    ways = ("telegram-assume_sent",)
+    with site(tmp_path, url("postgresql"), "delay:seconds=0.1", ways=ways, lease="30s") as place:
         count = 160
         workers = [place.worker(), place.worker()]
         for worker in workers:
             worker.said("channels:")
-        place.send(count)
-        both = {worker.popen.pid for worker in workers}
-        eventually(lambda: _owners(place) == both, "both at work")
+        with place.standing():
+            place.send(count)
+            both = {worker.popen.pid for worker in workers}
+            eventually(lambda: _owners(place) == both, "both at work")
         assert place.ledger.wait_for(lambda entries: len(entries) >= count, 60)
         for worker in workers:
             worker.signal(signal.SIGTERM)
@@ -50,16 +51,16 @@ def test_two_workers_share(tmp_path: Path, url: Url) -> None:
 def test_frozen_beyond_its_lease(tmp_path: Path, url: Url, in_doubt: str) -> None:
     """A worker frozen beyond its lease with calls in flight, then thawed: its late answers decide doubts alone."""
     hang = "delay:seconds=2.5"
-    with site(
-        tmp_path, url("postgresql"), f"{hang},first=4", ways=(f"telegram-{in_doubt}",), timeout="20s"
-    ) as place:
+    ways = (f"telegram-{in_doubt}",)
+    with site(tmp_path, url("postgresql"), f"{hang},first=4", ways=ways, lease="6s") as place:
         count = 12
         place.send(count)
         frozen = place.worker()
         # The stand-in writes a call into its ledger when it has done it: the first ones that come are beyond the four.
         frozen.said("channels:")
-        eventually(lambda: place.begun() > 0, "calls in flight")
-        frozen.signal(signal.SIGSTOP)
+        with place.standing():
+            eventually(lambda: place.begun() > 0, "calls in flight")
+            frozen.signal(signal.SIGSTOP)
         place.kills = 1  # as good as dead
         other = place.worker()
         other.said("rescued")
@@ -93,9 +94,11 @@ def test_asked_to_end(tmp_path: Path, url: Url, store: str, number: signal.Signa
     ) as place:
         count = 40
         place.send(count)
-        worker = place.worker()
-        place.received(1)
-        worker.signal(number)
+        with place.standing():
+            worker = place.worker()
+            place.received(1)
+            worker.signal(number)
+            worker.said(number.name)
         assert worker.ended() == 0, worker.lines
         assert place.leased() == 0, "leases were left behind"
         told = len(place.ledger.entries)

@@ -71,7 +71,7 @@ async def test_blocked_loop_alone(url: Url) -> None:
     async with worker:
         worker.guard("order")(_blocker(blocked))  # type: ignore[type-var, arg-type]
         await worker.notify_many(_bodies())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await worker.run_worker(drain=True)
         assert blocked.is_set()
         found = await lives(worker)
@@ -94,7 +94,7 @@ async def test_blocked_loop_and_another_worker(url: Url) -> None:
             async with other:
                 await other.run_worker(drain=True)
 
-        blocked.wait(30)
+        blocked.wait(120)
         asyncio.run(drain())
 
     helper = threading.Thread(target=help_out)
@@ -102,7 +102,7 @@ async def test_blocked_loop_and_another_worker(url: Url) -> None:
     async with worker:
         worker.guard("order")(_blocker(blocked))  # type: ignore[type-var, arg-type]
         await worker.notify_many(_bodies())
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(120):
             await worker.run_worker(drain=True)
         await asyncio.to_thread(helper.join)
         judge(await lives(worker), wire.rung + other_wire[0].rung, doubts=SLOTS)
@@ -122,7 +122,7 @@ async def test_skewed_clock(url: Url, hours: int) -> None:
         skewed.engine.clock = SkewedClock(hours * HOUR)
         async with skewed:
             await skewed.notify_many([*expiring, later])
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 await skewed.run_worker(drain=True)
         found = {life.row.event_id: life for life in await lives(plain)}
         assert found.pop("later").row.state.status.value == "pending"
@@ -146,7 +146,7 @@ async def test_wall_clock_goes_backwards(url: Url) -> None:
     backend._wall = lambda: time.time_ns() // 1000 - HOUR
     async with again:
         assert await again.store.now() >= before - 60_000_000
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await again.run_worker(drain=True)
         found = await lives(again)
         judge(found, wire.rung, doubts=0)

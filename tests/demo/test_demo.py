@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from typing import Any
 import pytest
 
 from ringonce.cli.root import run
+
+# Each is a minute's work for an idle machine at most, and many for a busy one.
+pytestmark = pytest.mark.timeout(600)
 
 TOTALS = {"accepted", "sent", "assumed", "in_doubt", "pending", "failed", "duplicates_refused", "repeats"}
 FEW = 60
@@ -44,15 +48,20 @@ def ports(words: str) -> list[int]:
 
 def get(url: str) -> bytes:
     """What curl would print."""
-    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - our own
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - our own
         body: bytes = answer.read()
     return body
 
 
 def listening(port: int) -> bool:
-    """Does anybody listen there?"""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    """Does anybody stay there? By chance the system may have given the port to a server of another test meanwhile."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return False
+        time.sleep(0.05)
+    return True
 
 
 def workers(folder: Path) -> list[str]:
@@ -70,7 +79,7 @@ def test_a_small_one_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
     """Few notifications: every promise is kept, the JSON holds report and verdict, the folder stays explorable."""
     kept = tmp_path / "kept"
     process = start("--json", "--seed", "5", "--keep", str(kept), folder=tmp_path)
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=500)
     assert process.returncode == 0, out + err
     told: dict[str, Any] = json.loads(out)
     assert set(told) >= TOTALS

@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.servers.ports import free_port
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*?) -->\n+)?^```(?P<language>[a-z]*)[^\n]*\n(?P<text>.*?)^```$",
@@ -77,7 +79,7 @@ class Session:
         self.folder = folder
         self.output = ""
         self._groups: list[int] = []
-        self._ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
+        self._ports = {port: str(free_port()) for port in PORTS}
 
     def run(self, block: Block) -> None:
         """Do what the block's mark says. Raises AssertionError."""
@@ -109,7 +111,7 @@ class Session:
             )
             self._groups.append(started.pid)
             try:
-                code = started.wait(timeout=90)
+                code = started.wait(timeout=200)
             except subprocess.TimeoutExpired:
                 os.killpg(started.pid, signal.SIGKILL)
                 code = started.wait()
@@ -137,20 +139,12 @@ class Session:
                 continue
 
 
-def _free_ports(count: int) -> list[str]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [str(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 def _await(port: int) -> None:
     """A server in the background says that it is ready by answering."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            socket.create_connection(("127.0.0.1", port), timeout=10).close()
         except OSError:
             assert time.monotonic() < end, f"nobody listens on port {port}"
             time.sleep(0.05)

@@ -27,6 +27,7 @@ def test_every_example_is_checked(page: Path) -> None:
     assert wrong == []
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", RUNNING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_run(page: Path, session: Session) -> None:
     """From top to bottom, in an empty folder, a page does what it says."""

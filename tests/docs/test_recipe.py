@@ -10,6 +10,9 @@ import pytest
 
 from tests.docs.pages import ROOT, blocks
 
+# It runs the tests, the linter and the documentation's tools of a whole tree.
+pytestmark = pytest.mark.timeout(900)
+
 ADDED = {Path("src/ringonce/providers/acme.py"), Path("tests/providers/test_acme.py")}
 GENERATED = Path("docs/reference/providers.md")
 

@@ -36,7 +36,7 @@ async def test_they_expire(days: int, status: str, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(ringonce.store, "sweep", watched)
         stop = asyncio.Event()
         working = asyncio.create_task(ringonce.run_worker(stop, only=["sweep"]))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await swept.wait()
         stop.set()
         await working
@@ -80,7 +80,7 @@ async def test_they_are_told_of(telemetry: KeptTelemetry, monkeypatch: pytest.Mo
         stop = asyncio.Event()
         working = asyncio.create_task(ringonce.run_worker(stop, only=["retry"]))
         told = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             for there in (True, False, True, False):
                 names = ("box", "old") if there else ("box",)
                 ringonce.engine.channels.configure({name: everything[name] for name in names})

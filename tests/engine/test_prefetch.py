@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +18,12 @@ PAUSE = 1
 CONFIG = {
     "store": {"url": "sqlite:///:memory:"},
     "channels": {
-        "box": {"provider": "sandbox", "concurrency": SLOTS, "backoff": {"base": "1ms", "jitter": "1ms"}}
+        "box": {
+            "provider": "sandbox",
+            "concurrency": SLOTS,
+            "backoff": {"base": "1ms", "jitter": "1ms"},
+            "circuit": {"calls": SLOTS, "open": f"{PAUSE}s"},
+        }
     },
     "retry": {"cycle": "10ms"},
 }
@@ -52,16 +56,14 @@ async def work(first: Outcome, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Sandbox, "outcome", classmethod(outcome))
     async with Ringonce(CONFIG) as ringonce:
-        settings = replace(ringonce.engine.settings, pause_after=SLOTS, pause_for=PAUSE * 1_000_000)
-        monkeypatch.setattr(ringonce.engine, "settings", settings)
         bodies = [{"to": {"box": f"p{i}"}, "content": {"text": "x"}} for i in range(PEOPLE)]
         ids = [one.notifications[0].id for one in await ringonce.notify_many(bodies)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await ringonce.run_worker(drain=True)
         return [(await ringonce.get(id_)).row.state.status.value for id_ in ids]
 
 
-@pytest.mark.parametrize("first", [LIMITED, DOWN], ids=["told", "brake"])
+@pytest.mark.parametrize("first", [LIMITED, DOWN], ids=["told", "circuit"])
 async def test_until_the_pause_ends(
     first: Outcome, called: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,23 +16,26 @@ async def test_a_dead_owner_holds_retries_up_for_a_lease_at_most(
     channels = {"a": {"provider": "sandbox", "lease": lease}}
     ringonce = Ringonce({"store": {"url": "sqlite://"}, "retry": {"cycle": "10ms"}, "channels": channels})
     async with ringonce:
-        taken: asyncio.Queue[int] = asyncio.Queue()
-        take = ringonce.store.take_lease
+        times: list[int] = []
+        taken, go = asyncio.Event(), asyncio.Event()
+        take, clock = ringonce.store.take_lease, ringonce.store.now
 
         async def watched(name: str, holder: str, ttl: int) -> int | None:
+            """Hold the owner where it is: it neither prolongs its lease nor gives it back in peace."""
+            times.append(await clock())
             term = await take(name, holder, ttl)
-            taken.put_nowait(ttl)
+            times.append(await clock())
+            taken.set()
+            await go.wait()
             return term
 
         monkeypatch.setattr(ringonce.store, "take_lease", watched)
         stop = asyncio.Event()
         working = asyncio.create_task(ringonce.run_worker(stop, only=["retry"]))
-        await taken.get()
-        # Stopping in peace would give it back; here it is looked at while it is held.
-        now = await ringonce.store.now()
-        other = await take(RETRY_LEASE, "other", 1, now=now + (seconds - 1) * 1_000_000)
-        now = await ringonce.store.now()
-        heir = await take(RETRY_LEASE, "heir", 1, now=now + (seconds + 1) * 1_000_000)
+        await taken.wait()
+        other = await take(RETRY_LEASE, "other", 1, now=times[0] + seconds * 1_000_000 - 1)
+        heir = await take(RETRY_LEASE, "heir", 1, now=times[1] + seconds * 1_000_000)
+        go.set()
         stop.set()
         await working
         assert (other, heir) == (None, 2)

@@ -25,7 +25,7 @@ ALL = (FIRST, "b", "c")
 async def sent(ringonce: Ringonce) -> dict[str, Life]:
     """Notify three people in one wave and look at each when nothing moves any more."""
     accepted = {to: await ringonce.notify(to={"box": to}, content={"text": to}) for to in ALL}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await ringonce.run_worker(drain=True)
     return {to: await ringonce.get(one.notifications[0].id) for to, one in accepted.items()}
 

@@ -27,7 +27,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "--no-index",
     ]
     command += ["--disable-pip-version-check", "--target", str(folder / "site"), str(folder / "source")]
-    subprocess.run(command, check=True, timeout=100)
+    subprocess.run(command, check=True, timeout=280)
     return {**os.environ, "PYTHONPATH": str(folder / "site"), "COLUMNS": "200"}
 
 

@@ -105,7 +105,7 @@ class Shop:
                 yield
             finally:
                 process.terminate()
-                _, complaints = process.communicate(timeout=60)
+                _, complaints = process.communicate(timeout=120)
             assert "Traceback" not in complaints
             assert "Warning" not in complaints
 
@@ -119,7 +119,7 @@ class Shop:
             method=method,
         )
         try:
-            with urlopen(request, timeout=60) as answer:  # noqa: S310 - to loopback
+            with urlopen(request, timeout=120) as answer:  # noqa: S310 - to loopback
                 return answer.status, json.load(answer)
         except HTTPError as error:
             text = error.read()
@@ -128,7 +128,7 @@ class Shop:
     def deliver(self, count: int) -> list[str]:
         """Let a worker do its work; who got mail."""
         if self.recipe.own_worker:
-            assert self.mail.ledger.wait_for(lambda entries: len(entries) >= count, 60)
+            assert self.mail.ledger.wait_for(lambda entries: len(entries) >= count, 120)
         else:
             self.python(*RINGONCE, "worker", "--drain")
         return sorted(entry.address for entry in self.mail.ledger.entries)
@@ -171,7 +171,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
         yield shop
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_an_order_is_confirmed_once_or_never_happened(shop: Shop) -> None:
     """A placed order is confirmed by one mail; a refused one, and one that can not be confirmed, by none."""
     status, placed = shop.call("POST", "/orders", {"email": "ada@example.com", "item": "tea", "quantity": 2})

@@ -26,7 +26,7 @@ def meanwhile(ledger: Ledger, work: Callable[[], Awaitable[object]]) -> None:
 
     def told(_entry: Entry) -> None:
         if todo:
-            asyncio.run_coroutine_threadsafe(todo.pop()(), loop).result(30)  # type: ignore[arg-type]
+            asyncio.run_coroutine_threadsafe(todo.pop()(), loop).result(90)  # type: ignore[arg-type]
 
     ledger.listen(told)
 

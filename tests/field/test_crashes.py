@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from ringonce.app import Ringonce
+from ringonce.engine.lifecycle import Loop
 from ringonce.errors import StoreUnavailable
 from ringonce.model.policy import SECOND
 from ringonce.vendors.script import plan
@@ -21,7 +22,7 @@ from tests.field.test_mail import built
 from tests.providers.samples import message
 from tests.requirements.conftest import SECRET, Start, System, calls, outcomes, webhook
 
-LEASE = 15 * SECOND
+LEASE = 50 * SECOND
 
 
 # --- crashes ---------------------------------------------------------------------------------------------------------
@@ -56,21 +57,45 @@ async def test_crsh_02_a_long_call_is_not_rescued_while_it_runs(url: Url) -> Non
     Source: hexpm/hexpm#1825. Here: a call of three leases is prolonged by its worker, and another worker, which
     rescues all the time, leaves it alone.
     """
+    for _ in range(5):
+        if await _prolonged_in_time():
+            return
+    pytest.fail("a lease was never prolonged in time")
+
+
+async def _prolonged_in_time() -> bool:
+    """Try it once. False: the machine stood still for longer than a lease, which is the case of CONC-02."""
     config = settings("sqlite://", call="delay:3", lease="1s")
+    clock = asyncio.get_running_loop().time
+    begun: list[float] = []
+    in_time = True
+
+    async def noted(name: str, when: str, _result: object) -> None:
+        nonlocal in_time
+        if name == "extend" and when == "before":
+            begun.append(clock())
+        elif name == "extend":
+            # The term before this one began when it was asked for, at the earliest.
+            in_time = in_time and clock() - begun[-2] < 1
+
     async with _shared(config) as plain:
         await plain.notify_many(
             [{"event_id": f"n-{n}", "to": {"resend": f"a-{n}"}, "content": {"text": "x"}} for n in range(3)]
         )
-        first, wire = application(config, _real(plain))
+        first, wire = application(config, _real(plain), noted)
         second, other = application(config, _real(plain))
         stop = asyncio.Event()
-        rescuer = asyncio.create_task(second.run_worker(stop))
+        rescuer = asyncio.create_task(second.run_worker(stop, only=["rescue"]))
+        begun.append(clock())
         await first.run_worker(drain=True)
+        in_time = in_time and clock() - begun[-1] < 1
         stop.set()
         await rescuer
         found = await lives(plain)
-        assert set((wire.rung + other.rung).values()) == {1}
-        assert not any(unknown(life) for life in found)
+        assert len(begun) > 3
+        assert set((wire.rung + other.rung).values()) == {1} or not in_time
+        assert not in_time or not any(unknown(life) for life in found)
+    return in_time
 
 
 class _shared:  # noqa: N801 - a context manager
@@ -182,7 +207,7 @@ async def test_dup_02_a_result_that_can_not_be_stored_is_not_sent_again(url: Url
 
     Source: rpush/rpush#52. Here: the write alone is tried again until it succeeds: one call each, no doubt.
     """
-    async with _base(url, "memory", lease="20s") as (config, plain):
+    async with _base(url, "memory", lease="60s") as (config, plain):
         await plain.notify_many(bodies(4))
         refused = 0
 
@@ -367,6 +392,8 @@ async def test_shut_01_running_calls_are_finished(start: Start) -> None:
     with TelegramApi("1:x", plan=plan(["delay:seconds=0.4"])) as server:
         chat = {"provider": "telegram", "token": "1:x", "base_url": server.url, "concurrency": 3}
         system = await start(chat=chat)
+        system.config["worker"]["grace"] = "1h"
+        await system.reconfigure()
         ids = [await system.accept("chat", str(n)) for n in range(1, 21)]
         async with system.working(system.ring):
             await system.until(lambda: _told(server, 1))
@@ -375,12 +402,10 @@ async def test_shut_01_running_calls_are_finished(start: Start) -> None:
         assert sum(view["status"] == "sent" for view in views) == told < 20
         assert {view["status"] for view in views} == {"sent", "pending"}
         assert sum(item.leased for item in await system.ring.backlog()) == 0
-        loop = asyncio.get_running_loop()
+        # An idle worker that waited for its grace period would wait until the test's own time is over.
         await system.reconfigure(chat={"enabled": False})
-        started = loop.time()
         async with system.working(system.ring):
             await asyncio.sleep(0)
-        assert loop.time() - started < 5
 
 
 async def _told(server: TelegramApi, count: int) -> bool:
@@ -408,14 +433,27 @@ async def test_shut_01_beyond_the_grace_period_it_is_a_doubt(start: Start) -> No
         assert len(server.ledger.entries) == 1
 
 
-async def test_shut_02_all_channels_stop_at_once(url: Url) -> None:
+async def test_shut_02_all_channels_stop_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """SHUT-02: queues were stopped one after the other, each with the whole grace period, and others began new jobs.
 
-    Source: oban-bg/oban#856. Here: ten channels with a call each end together, and none claims after the signal.
+    Source: oban-bg/oban#856. Here: ten channels are told to end before the first has ended, and none claims after the
+    signal.
     """
-    config = {**settings("sqlite://"), "channels": {f"c{n}": channel("hold", "delay:0.8") for n in range(10)}}
+    config = {
+        **settings("sqlite://", grace="1h"),
+        "channels": {f"c{n}": channel("hold", "delay:0.8") for n in range(10)},
+    }
     claims: list[str] = []
     stopped = asyncio.Event()
+    order: list[str] = []
+    stop = Loop.stop
+
+    async def watched(self: Loop) -> None:
+        order.append("told")
+        await stop(self)
+        order.append("ended")
+
+    monkeypatch.setattr(Loop, "stop", watched)
 
     async def noted(name: str, when: str, _result: object) -> None:
         if stopped.is_set() and when == "before" and name in {"claim", "mark", "expand", "arm", "rescue"}:
@@ -429,14 +467,12 @@ async def test_shut_02_all_channels_stop_at_once(url: Url) -> None:
         work = asyncio.create_task(worker.run_worker(stopped))
         while len(wire.rung) < 10 * SLOTS:  # noqa: ASYNC110 - counted by the wire
             await asyncio.sleep(0.01)
-        loop = asyncio.get_running_loop()
         stopped.set()
         claims.clear()
-        begun = loop.time()
         await work
-        assert loop.time() - begun < 5, "one after the other it would take 8 s"
+        assert order.index("ended") >= 10, "one after the other"
         assert claims == []
-        assert len(await worker.search(status=("sent",), limit=100)) == 10 * SLOTS
+        assert len(await worker.search(status=("sent",), limit=100)) == len(wire.rung) >= 10 * SLOTS
 
 
 # --- concurrency -----------------------------------------------------------------------------------------------------
@@ -464,7 +500,7 @@ async def test_conc_02_a_blocked_worker_finishes_late(start: Start) -> None:
 
     ring.store.settle = late  # type: ignore[method-assign, assignment]
     async with system.working(ring):
-        await asyncio.wait_for(going.wait(), 30)
+        await asyncio.wait_for(going.wait(), 90)
         await system.ended(id_)
 
         async def decided() -> bool:

@@ -32,7 +32,7 @@ async def killed_after_acceptance(system: System, server: StandIn) -> AsyncItera
     worker = await system.process("worker")
     try:
         told = await asyncio.to_thread(
-            server.ledger.wait_for, lambda entries: any(entry.accepted for entry in entries)
+            server.ledger.wait_for, lambda entries: any(entry.accepted for entry in entries), 120
         )
         assert told, "the worker never called"
         yield

@@ -126,7 +126,7 @@ def shop() -> Iterator[Shop]:
 async def guarded(start: Start, shop: Shop) -> System:
     """A system whose orders the shop is asked about."""
     system = await start(sms={"provider": "sandbox"})
-    system.config["guards"] = {"order": {"url": shop.url, "timeout": "2s"}}
+    system.config["guards"] = {"order": {"url": shop.url, "timeout": "10s"}}
     await system.reconfigure()
     return system
 

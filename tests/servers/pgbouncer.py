@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tests.servers.postgres import LAUNCHER, Database, account, free_port
+from tests.servers.ports import free_port
+from tests.servers.postgres import LAUNCHER, Database, account
 
 START_SECONDS = 30.0
 SERVER_CONNECTIONS = 2

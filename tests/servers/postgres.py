@@ -13,7 +13,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,10 +25,12 @@ from urllib.parse import quote, unquote, urlsplit
 import psycopg
 from psycopg import sql
 
+from tests.servers.ports import free_port
+
 URL_VARIABLE = "RINGONCE_TEST_PG_URL"
 BINARIES_VARIABLE = "RINGONCE_TEST_PG_BIN"
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+START_SECONDS = 120.0
+STOP_SECONDS = 60.0
 
 # Runs between this process and the server: gives up root, asks Linux to end the server with whoever started
 # it (a killed test run leaves nothing behind), then becomes the server, so that its id is the postmaster's.
@@ -78,7 +79,7 @@ class Database:
 
     def connect(self) -> psycopg.Connection:
         """Open a blocking connection in autocommit mode."""
-        return psycopg.connect(self.url(), autocommit=True, connect_timeout=10)
+        return psycopg.connect(self.url(), autocommit=True, connect_timeout=60)
 
 
 def create_database(admin: Database, template: str = "template0") -> Database:
@@ -146,14 +147,6 @@ def account() -> tuple[int, int]:
         return os.getuid(), os.getgid()
     nobody = pwd.getpwnam("nobody")
     return nobody.pw_uid, nobody.pw_gid
-
-
-def free_port() -> int:
-    """Tell a port that was just free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class PostgresServer:

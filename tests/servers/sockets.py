@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 
-WAIT = 10.0
+WAIT = 30.0
 
 
 class Peer:
@@ -184,11 +184,3 @@ def black_hole() -> Iterator[int]:
             filler.setblocking(False)
             filler.connect_ex(listener.getsockname())
         yield listener.getsockname()[1]
-
-
-def closed_port() -> int:
-    """A port that was just free: connecting to it is refused."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port

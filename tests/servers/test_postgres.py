@@ -1,7 +1,6 @@
 """The servers that the tests stand on."""
 
 import os
-import time
 from pathlib import Path
 
 import asyncpg
@@ -154,8 +153,6 @@ def test_private_server_survives_repeated_kills() -> None:
             with server.database.connect() as connection:
                 connection.execute("INSERT INTO kept VALUES (%s)", [number])
                 server.kill()
-            began = time.monotonic()
             server.start()
-            assert time.monotonic() - began < 30
             with server.database.connect() as connection:
                 assert connection.execute("SELECT count(*) FROM kept").fetchone() == (number,)

@@ -95,6 +95,8 @@ class World:
             backoff=Backoff(BackoffKind.FIXED, base=10 * SECOND, jitter=0), in_doubt=InDoubt.RESEND
         )
     )
+    lane: str | None = None
+    """The lane into which whatever becomes due goes."""
     known: bool = True
     """Changes carry the facts that were claimed, as a worker's do."""
     ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
@@ -135,7 +137,7 @@ class World:
         for effect in result.effects:
             match effect:
                 case Send(at, armed):
-                    due = Due("send", at, armed)
+                    due = Due("send", at, armed, self.lane)
                 case Lookup(at):
                     due = Due("lookup", at)
                 case WakeAt(at):

@@ -241,7 +241,7 @@ def test_a_read_only_file() -> None:
             [sys.executable, "-c", READ_ONLY, str(path)],
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=200,
             check=False,
         )
     assert "read-only" in done.stdout, done.stderr

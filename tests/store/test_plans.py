@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from ringonce.core.lane import Lane, spell, stops
 from ringonce.model.event import Event, Recipient
-from ringonce.model.policy import DAY
+from ringonce.model.policy import DAY, SECOND, Rate
 from ringonce.model.retention import Retention, Walk
-from ringonce.ports import PRUNE_LEASE
+from ringonce.ports import PRUNE_LEASE, Lot, Terms
 from ringonce.store import open_store
 from tests.servers.postgres import Database, create_database, drop_database
 from tests.store.kit import KINDS, LEASE, START, World, decode
@@ -145,7 +146,7 @@ async def watched(request: pytest.FixtureRequest, large: Database) -> AsyncItera
 
 async def accept(world: World) -> None:
     """Due rows among all the others."""
-    name = str(world.now)
+    name = f"{world.now}{world.lane or ''}"
     people = tuple(Recipient(f"{name}-{i}", addresses={"email": (f"{name}-{i}",)}) for i in range(ROWS))
     await world.accept(Event(name, recipients=people))
 
@@ -260,3 +261,29 @@ async def test_prune(watched: tuple[World, Explained], table: str, gone: int) ->
         )
         # Of each row: the page, four indexes, lock, attempts, notes, inbox, content, event.
         assert explained.blocks() < ROWS * 100
+
+
+async def test_claims_by_terms(watched: tuple[World, Explained]) -> None:
+    """Several lanes, a rate and a probe cost a look and a claim with quotas; lanes are found without reading rows."""
+    world, explained = watched
+    await world.claim(10_000, "w-0")
+    lots = tuple(
+        Lot(spell(lane), stops(lane), weight=3 if lane.group else 1)
+        for lane in (Lane("email"), *(Lane("email", f"t{i}") for i in range(50)))
+    )
+    terms = Terms(lots, LEASE, Rate(1_000_000, SECOND, 1_000), "email")
+    explained.plans.clear()
+    assert set(await world.store.waiting_lanes()) >= {"email"}
+    assert explained.blocks() < 60
+    empty = await world.store.claim("email", "w-1", ROWS, LEASE, terms=terms, now=world.now)
+    assert empty.rows == ()
+    assert explained.blocks() < 1_500
+    await accept(world)
+    world.lane = "email/t7"
+    await accept(world)
+    world.lane = None
+    explained.plans.clear()
+    batch = await world.store.claim("email", "w-1", ROWS, LEASE, terms=terms, now=world.now)
+    assert len(batch.rows) == ROWS
+    assert {row.lane for row in batch.rows} == {"email", "email/t7"}
+    assert explained.blocks() < 1_500 + ROWS * 60

@@ -45,14 +45,24 @@ def program(name: str, *arguments: str) -> Iterator[int]:
             yield int(process.stdout.readline())
         finally:
             process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
 
-def letter(port: int, reference: str = "r1", recipient: str = "to@example.com") -> MailRequest:
+def letter(
+    port: int, reference: str = "r1", recipient: str = "to@example.com", final_timeout: float = 30.0
+) -> MailRequest:
     """A small mail with a Message-ID."""
     message = f"Message-ID: <{reference}>\r\nSubject: hello\r\n\r\n.text\r\n".encode()
     server = MailServer("127.0.0.1", port, tls="none")
-    return MailRequest(server, "from@example.com", recipient, message, timeout=10.0, final_timeout=0.5)
+    return MailRequest(
+        server,
+        "from@example.com",
+        recipient,
+        message,
+        timeout=30.0,
+        connect_timeout=30.0,
+        final_timeout=final_timeout,
+    )
 
 
 def status(answer: Answer) -> int:

@@ -22,7 +22,7 @@ OTHER = "whsec_" + base64.b64encode(b"another secret of 24 byte").decode()
 
 
 def signed(
-    url: str, reference: str = "r1", body: bytes = b'{"a":1}', timeout: float = 0.5, **more: object
+    url: str, reference: str = "r1", body: bytes = b'{"a":1}', timeout: float = 30.0, **more: object
 ) -> HttpRequest:
     """A delivery signed by the reference implementation."""
     at = more.pop("at", datetime.now(tz=UTC))
@@ -33,7 +33,9 @@ def signed(
         ("webhook-timestamp", str(int(at.timestamp()))),
         ("webhook-signature", Webhook(secret).sign(reference, at, body.decode())),
     )
-    return HttpRequest("POST", url + "/hook", headers=headers, body=body, timeout=timeout)
+    return HttpRequest(
+        "POST", url + "/hook", headers=headers, body=body, timeout=timeout, connect_timeout=30.0
+    )
 
 
 async def test_a_signed_delivery_is_accepted_once(call: Ask) -> None:
@@ -65,7 +67,7 @@ async def test_an_invalid_delivery_is_refused(call: Ask) -> None:
             signed(server.url, secret=OTHER),
             changed,
             signed(server.url, at=now - timedelta(seconds=302)),
-            signed(server.url, at=now + timedelta(seconds=302)),
+            signed(server.url, at=now + timedelta(seconds=360)),
             *bare,
         ]:
             [answer] = await call(request)
@@ -104,7 +106,8 @@ def test_a_secret_that_is_none_is_refused() -> None:
 async def test_a_fault_is_seen_as_what_it_is(call: Ask, rule: str, expected: object, accepted: bool) -> None:
     """The wire sees each fault as meant, the ledger says whether somebody was told, and the next call works."""
     with WebhookReceiver([SECRET], plan=plan([rule + (",times=1" if ":" in rule else ":times=1")])) as server:
-        [answer] = await call(signed(server.url))
+        # Enough for the request to arrive on a machine that stalls for seconds.
+        [answer] = await call(signed(server.url, timeout=6.0 if expected is Fault.READ_TIMEOUT else 30.0))
         if isinstance(expected, int):
             assert status(answer) == expected
         else:
@@ -125,7 +128,7 @@ def message(
     """A call of the Bot API."""
     body = json.dumps({"chat_id": chat, "text": text}).encode()
     headers = (("Content-Type", "application/json"),)
-    return HttpRequest("POST", f"{url}/bot{token}/{method}", headers=headers, body=body, timeout=0.5)
+    return HttpRequest("POST", f"{url}/bot{token}/{method}", headers=headers, body=body, timeout=30.0)
 
 
 async def test_a_message_is_accepted(call: Ask) -> None:
@@ -189,7 +192,7 @@ async def test_a_flood_is_told_three_times(call: Ask) -> None:
 async def test_a_thousand_deliveries(call: Ask) -> None:
     """1,000 deliveries at once are each received once."""
     with WebhookReceiver([SECRET]) as server:
-        answers = await call(*(signed(server.url, f"r{n}", timeout=30.0) for n in range(1000)))
+        answers = await call(*(signed(server.url, f"r{n}") for n in range(1000)))
         assert [status(answer) for answer in answers] == [204] * 1000
         assert len(server.ledger.accepted()) == len(server.ledger.entries) == 1000
 
@@ -199,7 +202,8 @@ async def test_as_a_program(call: Ask, tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     with program("webhook", "--secret", SECRET, "--fault", "503:first=1", "--ledger", str(path)) as port:
         url = f"http://127.0.0.1:{port}"
-        seen = [status((await call(signed(url, timeout=10.0)))[0]) for _ in range(2)]
+        before = time.time()
+        seen = [status((await call(signed(url)))[0]) for _ in range(2)]
     assert seen == [503, 204]
     assert [entry.verdict for entry in read_ledger(path)] == ["503", "204"]
-    assert abs(read_ledger(path)[0].at - time.time() * 1e6) < 60e6
+    assert int(before * 1e6) <= read_ledger(path)[0].at <= time.time() * 1e6

@@ -9,13 +9,19 @@ import pytest
 from ringonce.model.exchange import Fault, HttpAnswer, HttpRequest, NoAnswer
 from ringonce.wire import http as http_module
 from ringonce.wire.http import HttpWire, _Pump
-from tests.servers.sockets import Peer, black_hole, closed_port, serving
-from tests.wire.conftest import ask
+from tests.servers.ports import closed_port
+from tests.servers.sockets import Peer, black_hole, serving
+from tests.wire.conftest import ask, ask_briefly
 
 
 def post(url: str, body: bytes = b'{"n":1}', **more: object) -> HttpRequest:
     """A small JSON call."""
-    fields: dict[str, object] = {"headers": (("Content-Type", "application/json"),), "timeout": 10.0, **more}
+    fields: dict[str, object] = {
+        "headers": (("Content-Type", "application/json"),),
+        "timeout": 30.0,
+        "connect_timeout": 30.0,
+        **more,
+    }
     return HttpRequest("POST", url, body=body, **fields)  # type: ignore[arg-type]
 
 
@@ -118,7 +124,7 @@ async def test_a_connection_that_the_server_closed_while_idle_costs_nothing(http
 
     with serving(serve) as server:
         await ask(http, post(server.url, b"first"))
-        await asyncio.to_thread(closed.wait, 10)
+        await asyncio.to_thread(closed.wait, 30)
         [answer] = await ask(http, post(server.url, b"second"))
         assert isinstance(answer, HttpAnswer)
         assert [request.rpartition(b"\r\n\r\n")[2] for request in server.received] == [b"first", b"second"]
@@ -139,7 +145,7 @@ async def test_many_connections_closed_while_idle_cost_nothing(http: HttpWire, r
     with serving(serve) as server:
         await ask(http, *(post(server.url, b"first") for _ in range(20)))
         for _ in range((server.connections + 1) // 2):
-            assert await asyncio.to_thread(gone.acquire, timeout=10)
+            assert await asyncio.to_thread(gone.acquire, timeout=30)
         answers = await ask(http, *(post(server.url, b"%d" % number) for number in range(40)))
         assert all(isinstance(answer, HttpAnswer) for answer in answers)
         bodies = [request.rpartition(b"\r\n\r\n")[2] for request in server.received]
@@ -184,7 +190,9 @@ async def test_no_final_status_in_time_is_unknown(http: HttpWire, answered: byte
         peer.until_closed()
 
     with serving(serve) as server:
-        [answer] = await ask(http, post(server.url, timeout=0.3))
+        answer = await ask_briefly(
+            http, lambda seconds: post(server.url, timeout=seconds), lambda: bool(server.received)
+        )
         assert isinstance(answer, NoAnswer)
         assert (answer.fault, answer.sent) == (Fault.READ_TIMEOUT, True)
 
@@ -200,7 +208,7 @@ async def test_a_success_whose_body_breaks_off_is_unknown(http: HttpWire, silent
             peer.until_closed()
 
     with serving(serve) as server:
-        [answer] = await ask(http, post(server.url, timeout=0.5))
+        [answer] = await ask(http, post(server.url, timeout=6.0 if silent else 30.0))
         assert isinstance(answer, NoAnswer)
         assert (answer.fault, answer.sent) == (Fault.TRUNCATED_BODY_AFTER_2XX, True)
 
@@ -339,11 +347,9 @@ async def test_the_counters_of_an_earlier_exchange_do_not_count(http: HttpWire) 
 async def test_a_connection_that_is_never_accepted_times_out(http: HttpWire) -> None:
     """The connect timeout is its own, shorter than the whole; nothing was sent."""
     with black_hole() as port:
-        started = asyncio.get_running_loop().time()
-        [answer] = await ask(http, post(f"http://127.0.0.1:{port}/", timeout=20.0, connect_timeout=0.3))
+        [answer] = await ask(http, post(f"http://127.0.0.1:{port}/", timeout=600.0, connect_timeout=0.3))
         assert isinstance(answer, NoAnswer)
         assert (answer.fault, answer.sent) == (Fault.CONNECT_TIMEOUT, False)
-        assert asyncio.get_running_loop().time() - started < 5
 
 
 async def test_a_name_that_does_not_exist_is_not_sent(http: HttpWire) -> None:
@@ -420,7 +426,7 @@ async def test_answers_come_in_batches_on_the_loop(http: HttpWire) -> None:
         done.set()
 
     http.submit([("t", post(f"http://127.0.0.1:{closed_port()}/"))], deliver)
-    await asyncio.wait_for(done.wait(), 10)
+    await asyncio.wait_for(done.wait(), 30)
     assert threads == {threading.current_thread()}
 
 
@@ -551,15 +557,15 @@ async def test_close_waits_for_what_runs() -> None:
     def serve(peer: Peer) -> None:
         peer.request()
         began.set()
-        go.wait(10)
+        go.wait(30)
         peer.ok()
 
     with serving(serve) as server:
         wire = HttpWire()
         await wire.start()
         asking = asyncio.ensure_future(ask(wire, post(server.url)))
-        await asyncio.to_thread(began.wait, 10)
-        closing = asyncio.ensure_future(wire.close(10))
+        await asyncio.to_thread(began.wait, 30)
+        closing = asyncio.ensure_future(wire.close(30))
         await asyncio.sleep(0)
         go.set()
         await closing
@@ -580,7 +586,7 @@ async def test_close_gives_up_what_is_left_and_says_what_was_sent() -> None:
         wire = HttpWire()
         await wire.start()
         asking = asyncio.ensure_future(ask(wire, post(server.url), post(f"http://127.0.0.1:{port}/")))
-        await asyncio.to_thread(began.wait, 10)
+        await asyncio.to_thread(began.wait, 30)
         await wire.close(0)
         written, waiting = await asking
         assert isinstance(written, NoAnswer)
@@ -634,7 +640,7 @@ async def test_a_failure_of_the_pump_answers_what_runs_and_goes_on(
 
     with serving(serve) as server:
         asking = asyncio.ensure_future(ask(http, post(server.url, b"first")))
-        await asyncio.to_thread(began.wait, 10)
+        await asyncio.to_thread(began.wait, 30)
         monkeypatch.setattr(_Pump, "harvest", broken)
         [second] = await ask(http, post(server.url, b"second"))
         [first] = await asking

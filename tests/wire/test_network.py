@@ -16,7 +16,7 @@ from ringonce.model.exchange import (
     ScriptedRequest,
 )
 from ringonce.wire import Network, NetworkOptions
-from tests.servers.sockets import closed_port
+from tests.servers.ports import closed_port
 from tests.wire.conftest import ask
 
 
@@ -65,7 +65,7 @@ async def test_scripted_answers_come_after_their_delay() -> None:
         ],
         deliver,
     )
-    await asyncio.wait_for(done.wait(), 10)
+    await asyncio.wait_for(done.wait(), 30)
     assert calls == [[2, 3], [1]]
     await network.close(1)
 

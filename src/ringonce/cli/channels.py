@@ -42,13 +42,33 @@ def list_(*, json: bool = False) -> int:
             {
                 **{name: view[name] for name in ("name", "provider", "enabled", "in_doubt", "max_attempts")},
                 "paused": paused,
+                "circuit": ", ".join(_circuit(one) for one in _list(view["circuits"])),
                 "waiting": sum(backlog.get(name, 0) for name in ("movable", "future", "paused")),
                 "retrying": backlog.get("retrying", 0),
             }
         )
-    columns = ("name", "provider", "enabled", "paused", "in_doubt", "max_attempts", "waiting", "retrying")
+    columns = (
+        "name",
+        "provider",
+        "enabled",
+        "paused",
+        "circuit",
+        "in_doubt",
+        "max_attempts",
+        "waiting",
+        "retrying",
+    )
     show_table(columns, rows, empty="no channel is configured: add [channels.NAME] to ringonce.toml")
     return OK
+
+
+def _list(value: object) -> list[dict[str, object]]:
+    return value if isinstance(value, list) else []
+
+
+def _circuit(view: dict[str, object]) -> str:
+    """One circuit, with its tenant where it is that of one."""
+    return f"{view['state']} ({view['tenant']})" if view["tenant"] else str(view["state"])
 
 
 def enable(name: str, /) -> int:

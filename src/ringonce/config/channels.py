@@ -7,25 +7,36 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ringonce.config.keys import LATER_CHANNEL_KEYS, POLICY_KEYS, TABLES_OF_A_CHANNEL
-from ringonce.config.kinds import EnvText, inline
+from ringonce.config.kinds import Bad, EnvText, inline
 from ringonce.config.model import Settings
 from ringonce.config.reader import Problems, Table
+from ringonce.config.traffic import with_burst
 from ringonce.model.policy import Backoff, BackoffKind, Budgets, Channel, InDoubt, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ringonce.model.policy import Share
+
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 CHANNEL_KEYS = ("provider", *(key.name for key in POLICY_KEYS), *TABLES_OF_A_CHANNEL)
 """Every key of a channel that is not its provider's own."""
 
-OF_THE_CHANNEL = ("enabled", "timeout", "lease", "concurrency", "mark", "account")
+OF_THE_CHANNEL = (
+    *("enabled", "timeout", "lease", "concurrency", "mark", "account"),
+    *("rate", "circuit", "shares"),
+)
 CHANGEABLE = (*(key.name for key in POLICY_KEYS if key.name != "account"), *TABLES_OF_A_CHANNEL)
 """What can be changed without a restart."""
 
 
-def read_channel(name: str, raw: object, problems: Problems) -> tuple[Channel, frozenset[str]]:
-    """The channel, and the keys that were given (``budgets.unknown`` for a key of a table)."""
+def read_channel(
+    name: str, raw: object, problems: Problems, shares: Mapping[str, Share] | None = None
+) -> tuple[Channel, frozenset[str]]:
+    """The channel, and the keys that were given (``budgets.unknown`` for a key of a table).
+
+    ``shares``: those of ``[lanes]``, which hold on every channel that does not say otherwise.
+    """
     table = Table(raw, f"channels.{name}", problems)
     if not NAME.fullmatch(name):
         problems.add(
@@ -40,7 +51,7 @@ def read_channel(name: str, raw: object, problems: Problems) -> tuple[Channel, f
     for later, mend in LATER_CHANNEL_KEYS.items():
         if later in table.raw:
             problems.add(table.at(later), "is not available yet", mend)
-    channel, given = _apply(Channel(name=name, provider=str(provider).strip()), table)
+    channel, given = _apply(Channel(name=name, provider=str(provider).strip(), shares=shares or {}), table)
     known = {*CHANNEL_KEYS, *LATER_CHANNEL_KEYS}
     settings = {
         key: inline(value) if isinstance(value, EnvText) else value
@@ -65,7 +76,7 @@ def change(channel: Channel, changes: Mapping[str, object]) -> Channel:
 
 
 def _apply(channel: Channel, table: Table) -> tuple[Channel, frozenset[str]]:
-    values: dict[str, Any] = table.read(POLICY_KEYS)
+    values: dict[str, Any] = _traffic(channel, table.read(POLICY_KEYS), table)
     given = {key.name for key in POLICY_KEYS if key.name in table.raw}
     policy_values = {key: value for key, value in values.items() if key not in OF_THE_CHANNEL}
     policy = channel.policy
@@ -89,6 +100,19 @@ def _apply(channel: Channel, table: Table) -> tuple[Channel, frozenset[str]]:
         table.problems.add(table.at("hold_for"), 'has no effect without in_doubt = "hold"', "remove it")
     of_the_channel = {key: value for key, value in values.items() if key in OF_THE_CHANNEL}
     return replace(channel, policy=policy, **of_the_channel), frozenset(given)
+
+
+def _traffic(channel: Channel, values: dict[str, Any], table: Table) -> dict[str, Any]:
+    """Values with the burst in its rate, and the lanes under those of all channels."""
+    if "lanes" in values:
+        values["shares"] = {**channel.shares, **values.pop("lanes")}
+    try:
+        rate = with_burst(values.get("rate", channel.rate), values.pop("burst", None))
+    except Bad:
+        table.problems.add(table.at("burst"), "has no effect without rate", "remove it, or set rate")
+    else:
+        values |= {} if rate is None else {"rate": rate}
+    return values
 
 
 def _check_mark(mark: bool, in_doubt: InDoubt, key: str, problems: Problems) -> None:  # noqa: FBT001 - as configured

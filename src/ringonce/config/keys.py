@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ringonce.config import kinds
+from ringonce.config import kinds, traffic
 from ringonce.config.model import (
     ApiConfig,
     ApiKey,
@@ -303,6 +303,27 @@ POLICY_KEYS = (
         "Faster, and so many more are in doubt after a crash.",
     ),
     Key("account", kinds.text(), "The name of the credential set, when two channels share one."),
+    Key(
+        "rate",
+        traffic.rate(),
+        'Calls over time, over all workers: `"50/s"`, `"3000/m"`. Without it: no limit.',
+    ),
+    Key(
+        "burst",
+        kinds.integer(least=1, most=1_000_000),
+        "With `rate`: calls at once after a pause. Default: a tenth of a second's worth, at least 1.",
+    ),
+    Key(
+        "circuit",
+        traffic.circuit(),
+        'When the provider counts as down, and for how long it is left alone; `"off"`: never.',
+    ),
+    Key(
+        "lanes",
+        traffic.shares(),
+        'Tenants with a lane of their own: `{ acme = 3 }` or `{ acme = { weight = 3, rate = "10/s" } }`; over '
+        "`[lanes]`.",
+    ),
 )
 
 BACKOFF_KEYS = (
@@ -333,10 +354,11 @@ FLOOR_KEYS = (
     Key("rate_limited", kinds.duration(), "The shortest delay after a rate limit."),
 )
 
+LANES = traffic.shares()
+"""``[lanes]``: the tenants that have a lane of their own on every channel."""
+
 TABLES_OF_A_CHANNEL = {"backoff": BACKOFF_KEYS, "budgets": BUDGET_KEYS, "floors": FLOOR_KEYS}
 
 LATER_CHANNEL_KEYS = {
-    "rate": "limit `concurrency` instead",
-    "circuit": "remove the key",
     "providers": "name one provider in `provider`",
 }

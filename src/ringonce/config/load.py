@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ringonce.config import sources
 from ringonce.config.channels import read_channel
-from ringonce.config.keys import LATER_SECTIONS, NAMED_SECTIONS, SECTIONS
+from ringonce.config.keys import LANES, LATER_SECTIONS, NAMED_SECTIONS, SECTIONS
 from ringonce.config.kinds import nearest
 from ringonce.config.model import DEFAULT_FILE, Config
-from ringonce.config.reader import Problems, Table
+from ringonce.config.reader import Key, Problems, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ringonce.config.reader import Key
     from ringonce.model.policy import Channel
 
 
@@ -91,7 +90,7 @@ def _build(
     folder = file.parent if file is not None else Path()
     resolved = sources.resolve(raw, "", environ, folder, problems)
     top = Table(resolved, "", problems)
-    top.reject([*SECTIONS, *NAMED_SECTIONS, "channels"], LATER_SECTIONS)
+    top.reject([*SECTIONS, *NAMED_SECTIONS, "lanes", "channels"], LATER_SECTIONS)
     sections: dict[str, Any] = {}
     for name, (made, keys) in SECTIONS.items():
         if name in top.raw:
@@ -101,10 +100,11 @@ def _build(
     for section, (made, keys) in NAMED_SECTIONS.items():
         if section in top.raw:
             sections[section] = _named(top.raw[section], section, made, keys, problems)
+    lanes: Any = top.read([Key("lanes", LANES, "")]).get("lanes")
     channels: dict[str, Channel] = {}
     given: dict[str, frozenset[str]] = {}
     if "channels" in top.raw:
         for name, value in Table(top.raw["channels"], "channels", problems).raw.items():
-            channels[name], given[name] = read_channel(name, value, problems)
+            channels[name], given[name] = read_channel(name, value, problems, lanes)
     problems.stop()
     return Config(**sections, channels=channels, given=given, file=file)

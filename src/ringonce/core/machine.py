@@ -23,7 +23,7 @@ from ringonce.core import tally
 from ringonce.core.backoff import delay
 from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
-from ringonce.model.outcome import Code, Outcome, OutcomeClass
+from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import MINUTE, SECOND, InDoubt, OnAuth, Policy
 from ringonce.model.transition import (
     Alert,
@@ -60,7 +60,7 @@ NEW: Final = State(Status.PENDING)
 """What Enqueued steps: a notification that does not exist yet."""
 LOOKUP_AFTER: Final = 60 * SECOND
 AUTH_PROBE_AFTER: Final = 5 * MINUTE
-OTHERS_GO_ON: Final = frozenset({"address", "endpoint", "platform"})  # not (all of) the channel's own
+OTHERS_GO_ON: Final = frozenset({"address", "endpoint"})  # not the channel's own
 RE_ADDRESSES: Final = 2
 """How often one revision follows an address to its new form before the answer counts as a refusal."""
 
@@ -169,11 +169,8 @@ def _refused(
     """The provider said no, or we did before the call: what the outcome's class makes of it."""
     error, effects, spent = tally.error_of(outcome), tally.address_effects(outcome), g.spent
     hint = tally.hint(outcome)
-    if outcome.re_address is not None:
-        # Each call of this revision charges one class, but those that only learnt a new address.
-        moves = g.attempts - spent.base - spent.transient - spent.rate_limited - spent.unknown
-        if moves <= RE_ADDRESSES and not exhausted(g, policy):
-            return _wait(g, now, error, effects, notes)
+    if outcome.re_address is not None and tally.moves(g) <= RE_ADDRESSES and not exhausted(g, policy):
+        return _wait(g, now, error, effects, notes)
     match outcome.cls:
         case OutcomeClass.TRANSIENT | OutcomeClass.RATE_LIMITED:
             limited = outcome.cls is OutcomeClass.RATE_LIMITED
@@ -269,15 +266,17 @@ def _answered(s: State, e: Answered, now: int, jitter: float, policy: Policy) ->
         return _after(s, e, now, jitter, policy)
     if outcome.cls is OutcomeClass.ACCEPTED:
         return _sent(s, s.attempts + e.begun, e.attempt, outcome.message_id, s.unknown)
+    excused = e.excused and outcome.cls is OutcomeClass.TRANSIENT
     if e.begun and not tally.is_verdict(outcome):
+        if excused and policy.in_doubt is InDoubt.RESEND:
+            return _wait(*tally.excused(s, e.attempt, outcome, now, jitter, policy), (), ())
         return _doubt(s, e.attempt, outcome, now, jitter, policy)
-    counted = e.begun and tally.counts(outcome, policy, s.last_error)
+    begun = e.begun and not excused
+    counted = begun and tally.counts(outcome, policy, s.last_error)
     g = tally.ground(s, s.attempts + counted, s.revision, s.spent, s.unknown)
-    made = _refused(g, outcome, now, jitter, policy, begun=e.begun)
-    if not tally.same(s, made.state):
-        return made
+    made = _refused(g, outcome, now, jitter, policy, begun=begun)
     # A row that goes back at the very moment it was due: no fact changed, only the lease is given up.
-    return Step(tally.released(s), made.effects, made.notes)
+    return made if not tally.same(s, made.state) else Step(tally.released(s), made.effects, made.notes)
 
 
 def _after(s: State, e: Answered, now: int, jitter: float, policy: Policy) -> Step:
@@ -357,8 +356,8 @@ def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> St
         return _doubt(s, e.attempt, tally.LOST, now, jitter, policy)
     spent, unknown = tally.charged(s.spent, policy, 1), (*s.unknown, e.attempt)
     g = tally.ground(s, s.attempts + 1, s.revision, spent, unknown)
-    error = LastError(Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it")
-    return _end(g, spent, error, (Alert("worker_crash", f"attempt {e.attempt}: {error.text}"),), ())
+    told = Alert("worker_crash", f"attempt {e.attempt}: {tally.CRASHED.text}")
+    return _end(g, spent, tally.CRASHED, (told,), ())
 
 
 def _unsure(s: State, e: LeaseLost, _now: int, _jitter: float, _policy: Policy) -> Step:

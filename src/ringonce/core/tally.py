@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ringonce.core.backoff import delay
 from ringonce.model.notification import LastError, Spent, State
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
@@ -27,6 +28,9 @@ LOST: Final = Outcome(
 )
 ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
 WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
+CRASHED: Final = LastError(
+    Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it"
+)
 REPORTED: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, text="the provider reports that it was not delivered"
 )
@@ -109,6 +113,12 @@ def charged(spent: Spent, policy: Policy, by: int) -> Spent:
     return Spent(spent.base, spent.transient, spent.rate_limited, max(spent.unknown + by, 0))
 
 
+def moves(g: State) -> int:
+    """Calls of this revision that only learnt a new address: each of the others charges one class."""
+    spent = g.spent
+    return g.attempts - spent.base - spent.transient - spent.rate_limited - spent.unknown
+
+
 def doubt_budget(spent: Spent, policy: Policy) -> tuple[int, int]:
     """(failures so far, retries allowed) for calls without a verdict."""
     if policy.budgets.unknown is None:
@@ -162,6 +172,19 @@ def ground(s: State, attempts: int, revision: int, spent: Spent, unknown: tuple[
         s.status, s.version + 1, revision, attempts, spent, unknown, CLOSED, None,
         s.last_error, s.message_id, None, s.expires_at,
     )  # fmt: skip
+
+
+def excused(
+    s: State, attempt: int, outcome: Outcome, now: int, jitter: float, policy: Policy
+) -> tuple[State, int, LastError]:
+    """The ground, the due time and the error of a call without a verdict that is not the notification's fault.
+
+    It takes nothing of the budgets, nor of ``max_attempts``, from which it is exempt by way of ``base``.
+    """
+    used, _ = doubt_budget(charged(s.spent, policy, 1), policy)
+    due = now + delay(policy, used, jitter, hint(outcome), floor=outcome.floor)
+    spent = Spent(s.spent.base + 1, s.spent.transient, s.spent.rate_limited, s.spent.unknown)
+    return ground(s, s.attempts + 1, s.revision, spent, (*s.unknown, attempt)), due, error_of(outcome)
 
 
 def taken_back(s: State, attempt: int, outcome: Outcome, policy: Policy, revision: int) -> State:

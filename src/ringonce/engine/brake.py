@@ -1,14 +1,10 @@
-"""Two crude brakes: one against dropping everybody's addresses, one against hammering a provider that is down."""
+"""A crude brake against dropping everybody's addresses."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
-
-from ringonce.model.outcome import OutcomeClass
-from ringonce.model.policy import SECOND
-from ringonce.ports import LanePause
 
 if TYPE_CHECKING:
     from ringonce.model.outcome import Outcome
@@ -46,42 +42,3 @@ class DropBrake:
             )
             return replace(outcome, drop_address=False, rule=f"{outcome.rule}; drop held back by the brake")
         return outcome
-
-
-@dataclass(slots=True)
-class _Run:
-    failures: int = 0
-
-
-class LaneBrake:
-    """Too many transient or ambiguous answers in a row pause the lane; then one probe at a time until it works."""
-
-    def __init__(self, telemetry: Telemetry, *, after: int, pause: int) -> None:
-        """``after`` answers in a row; ``pause`` in microseconds."""
-        self._telemetry = telemetry
-        self._after = after
-        self._pause = pause
-        self._runs: dict[str, _Run] = defaultdict(_Run)
-
-    def judge(self, lane: str, outcome: Outcome, now: int) -> LanePause | None:
-        """Count the answer; the pause that it leads to, if any."""
-        run = self._runs[lane]
-        if outcome.floor is not None:
-            # A wait that the receiver asks each stranger for (greylisting) says nothing about the provider.
-            return None
-        if outcome.cls is not OutcomeClass.TRANSIENT:
-            run.failures = 0
-            return None
-        run.failures += 1
-        if run.failures < self._after:
-            return None
-        self._telemetry.alert(
-            "lane_paused",
-            f"{run.failures} failures in a row; paused for {self._pause // SECOND} s",
-            channel=lane,
-        )
-        return LanePause(lane, "failing", now + self._pause)
-
-    def probing(self, lane: str) -> bool:
-        """The lane was paused and has not worked since: send one at a time."""
-        return self._runs[lane].failures >= self._after

@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ringonce.core.lane import parse
 from ringonce.core.machine import exhausted
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, judge, unread
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
-    from ringonce.engine.brake import DropBrake, LaneBrake
+    from ringonce.engine.brake import DropBrake
     from ringonce.engine.channels import Channels, Entry
+    from ringonce.engine.circuits import Ruling
     from ringonce.engine.credentials import Credentials
     from ringonce.engine.guards import Guards
     from ringonce.engine.settle import Settler
+    from ringonce.engine.traffic import Traffic
     from ringonce.model.exchange import Answer, Request
-    from ringonce.ports import Claimed, Clock, Entropy, Row, Settled, Store, Wire
+    from ringonce.ports import Claimed, Clock, Entropy, Probe, Row, Settled, Store, Wire
 
 log = logging.getLogger("ringonce")
 
@@ -50,7 +53,7 @@ class Shared:
     guards: Guards
     credentials: Credentials
     drops: DropBrake
-    failing: LaneBrake
+    traffic: Traffic
     clock: Clock
     entropy: Entropy
     stamp: int | None = None
@@ -68,6 +71,7 @@ class Holding:
 
     fence: int
     until: float
+    lane: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class Flight:
     started_at: int
     started: float
     credential: str | None = field(default=None, repr=False)
+    probes: tuple[Probe, ...] = ()
 
 
 class Lane:
@@ -99,6 +104,8 @@ class Lane:
         self._paused = False
         self._full = False
         self._lost: float | None = None
+        self._probes: dict[UUID, tuple[Probe, ...]] = {}
+        self._wait = POLL_IDLE
         self.wake = _nothing
 
     @property
@@ -132,7 +139,7 @@ class Lane:
             return POLL_IDLE
         if not self._ready and (blocked := self._shared.credentials.blocked(entry)):
             return min(POLL_IDLE, blocked / 1_000_000)  # nothing is claimed that could not be sent
-        free = self._free(entry)
+        free = entry.channel.concurrency - len(self._flying)
         if free <= 0 or (self._full and self._flying and free * WAVE < entry.channel.concurrency):
             return POLL_IDLE  # an answer wakes the loop before
         await self._claim(entry, free)
@@ -147,7 +154,7 @@ class Lane:
         wave = [self._ready.popleft() for _ in range(min(free, len(self._ready)))]
         if not wave or held is None:
             self._poll = min(POLL_IDLE, self._poll * 2)
-            return self._poll * (0.5 + self._shared.entropy.jitter())
+            return min(self._wait, self._poll * (0.5 + self._shared.entropy.jitter()))
         self._poll = POLL_BUSY
         await self._wave(entry, wave, held.credential)
         return 0.0 if self._ready or self._full else POLL_BUSY * self._shared.entropy.jitter()
@@ -167,10 +174,6 @@ class Lane:
         self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in self._ready)
         self._ready.clear()
 
-    def _free(self, entry: Entry) -> int:
-        limit = 1 if self._shared.failing.probing(self.name) else entry.channel.concurrency
-        return limit - len(self._flying)
-
     async def _claim(self, entry: Entry, free: int) -> None:
         """Top the ready rows up, and begin their attempts in the same breath where nothing stands between."""
         shared, channel = self._shared, entry.channel
@@ -179,19 +182,28 @@ class Lane:
         begin = not (shared.guards.watching or entry.provider.stored) and shared.credentials.ready(entry)
         # A small prefetch keeps the slots full while the next claim is on its way; what has begun is sent at once,
         # unless the channel takes the doubts about a prefetch upon itself.
-        prefetch = channel.concurrency if free > 1 and not (begin and channel.mark) else 0
-        wanted = free + prefetch - len(self._ready)
+        # And a token that was taken is for a call that is made now.
+        terms = shared.traffic.terms(entry, (holding.lane for holding in self._held.values()))
+        ahead = free > 1 and not (begin and channel.mark) and not (terms is not None and terms.limited)
+        wanted = free + (channel.concurrency if ahead else 0) - len(self._ready)
         before = shared.clock.monotonic()
         try:
-            batch = await shared.store.claim(self.name, shared.owner, wanted, channel.lease, begin=begin)
+            batch = await shared.store.claim(
+                self.name, shared.owner, wanted, channel.lease, begin=begin, terms=terms
+            )
         except StoreError:
             self._lost = before
             raise
         after = shared.clock.monotonic()
         self._clock_pair = (batch.now, after)
         self._full = len(batch.rows) >= wanted
+        self._wait = POLL_IDLE if batch.wait is None else min(POLL_IDLE, batch.wait / 1_000_000)
+        shared.traffic.learn(batch)
         until = before + channel.lease / 1_000_000
-        self._held.update((claimed.row.id, Holding(_fence(claimed.row), until)) for claimed in batch.rows)
+        for claimed in batch.rows:
+            self._held[claimed.row.id] = Holding(_fence(claimed.row), until, claimed.lane)
+            if claimed.probe:
+                self._probes[claimed.row.id] = claimed.probe
         if begin and after - before > channel.lease / 2_000_000:
             self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in batch.rows)
         else:
@@ -319,7 +331,8 @@ class Lane:
             if holding is None or started >= holding.until or self._paused:
                 continue
             number = _number(row) if numbers is None else numbers[row.id]
-            batch.append((Flight(entry, row, number, started_at, started, credential), request))
+            probes = self._probes.get(row.id, ())
+            batch.append((Flight(entry, row, number, started_at, started, credential, probes), request))
             sent.append((row.id, _fence(row)))
         if batch:
             # A wire that raises has taken none of them: the wave's end takes their marks back.
@@ -337,30 +350,30 @@ class Lane:
                 continue
             ended_at = token.started_at + int((now - token.started) * 1_000_000)
             try:
-                outcome, change = self._verdict(token, answer, ended_at)
+                ruling, change = self._judged(token, self._verdict(token, answer, ended_at), ended_at)
             except Exception:
                 # One bad answer must not lose the verdicts of those that came with it.
                 log.exception("bug: the answer to notification %s could not be judged", token.row.id)
-                outcome = unread(token.entry)
-                change = self._change(token, outcome, ended_at)
+                ruling, change = self._judged(token, unread(token.entry), ended_at)
+            self._probes.pop(token.row.id, None)
             shared.settler.put(change, self._landed)
-            pause = shared.failing.judge(self.name, outcome, ended_at)
-            if pause is not None:
-                self._paused = True
-                shared.settler.pause(pause)
+            if ruling.pauses or ruling.resumes:
+                self._paused = self._paused or bool(ruling.pauses)
+                shared.settler.rule(ruling)
 
-    def _verdict(self, flight: Flight, answer: Answer, ended_at: int) -> tuple[Outcome, Change]:
-        """What the answer means, after the brake and with a refused credential put away."""
-        entry, shared = flight.entry, self._shared
+    def _verdict(self, flight: Flight, answer: Answer, ended_at: int) -> Outcome:
+        """What the answer means, after the brakes and with a refused credential put away."""
+        entry, row, shared = flight.entry, flight.row, self._shared
         account = f"{entry.channel.name}:{entry.provider.account}"
-        outcome = shared.drops.judge(account, judge(entry, flight.row, answer, ended_at))
-        change = self._change(flight, outcome, ended_at)
+        outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
         if outcome.refresh and flight.credential is not None:
             shared.credentials.refused(entry, flight.credential)
-        return outcome, change
+        address = 0 if row.address is None else row.address.id
+        return shared.traffic.limits.judge(self.name, address, outcome, ended_at)
 
-    def _change(self, flight: Flight, outcome: Outcome, ended_at: int) -> Change:
-        row = flight.row
+    def _judged(self, flight: Flight, outcome: Outcome, ended_at: int) -> tuple[Ruling, Change]:
+        """What it means for the lanes, and for the notification."""
+        row, entry = flight.row, flight.entry
         attempt = attempt_row(
             row,
             flight.number,
@@ -369,12 +382,16 @@ class Lane:
             ended_at=ended_at,
             account=row.account,
         )
+        ruling = self._shared.traffic.judge(
+            entry, row.tenant, outcome, flight.started_at, ended_at, flight.probes
+        )
+        event = Answered(flight.number, outcome, excused=ruling.excused)
         guard = (self._shared.owner, _fence(row))
-        return Change(row.id, Answered(flight.number, outcome), guard=guard, attempt=attempt, row=row)
+        return ruling, Change(row.id, event, guard=guard, attempt=attempt, row=row)
 
     def _landed(self, settled: Settled) -> None:
         change, write = settled.change, settled.write
-        if write is not None and any(pause.lane == self.name for pause in write.pauses):
+        if write is not None and any(not parse(pause.lane).scope for pause in write.pauses):
             self._paused = True  # what is ready was claimed before, and waits like the rest
         fence = change.guard[1] if change.guard else 0
         self._flying.discard((change.id, fence))
@@ -383,6 +400,8 @@ class Lane:
 
     def _settle_unbegun(self, row: Row, event: Answered | Cancel | Expire) -> None:
         self._pending.pop(row.id, None)
+        if isinstance(event, Answered):
+            self._probes.pop(row.id, None)  # an answer of a kind: the table has said what follows
         change = Change(row.id, event, guard=(self._shared.owner, _fence(row)))
         self._shared.settler.put(change, self._landed)
 
@@ -392,6 +411,8 @@ class Lane:
         holding = self._held.get(id_)
         if holding is not None and holding.fence == fence:
             del self._held[id_]
+            if probes := self._probes.pop(id_, ()):
+                self._shared.settler.probe_again(probe.name for probe in probes)
 
     async def _undo(self) -> None:
         """Take marks back that led to no call, and give the rows back. Tried again until it is done."""

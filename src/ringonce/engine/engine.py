@@ -47,8 +47,6 @@ class Settings:
     cycle: int = SECOND
     grace: float = 30.0
     max_payload: int = 262_144
-    pause_after: int = 20
-    pause_for: int = 10 * SECOND
     outbox: frozenset[str] | None = None
     keep: Retention = field(default_factory=Retention)
     oldest_snapshot: float | None = 30.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ringonce.engine.stopped import circuits, stopped
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ringonce.engine.engine import Engine
     from ringonce.ports import Backlog, LaneState
@@ -27,11 +29,11 @@ class Gauges:
         store = self._engine.store
         now = await store.now()
         backlog = {item.channel: item for item in await store.backlog()}
-        lanes = {lane.lane: lane for lane in await store.lanes()}
+        lanes = await store.lanes()
         missing = gone(self._engine, backlog)
         # One that was told of is measured once more when nothing of it waits, so that it does not stay at its last.
         for name in dict.fromkeys((*self._engine.channels.all(), *sorted(missing | self._gone))):
-            self._tell(name, backlog.get(name), lanes.get(name), now)
+            self._tell(name, backlog.get(name), lanes, now)
         for name in sorted(missing - self._gone):
             self._engine.telemetry.alert(
                 "channel_gone",
@@ -41,14 +43,16 @@ class Gauges:
             )
         self._gone = missing
 
-    def _tell(self, name: str, item: Backlog | None, lane: LaneState | None, now: int) -> None:
+    def _tell(self, name: str, item: Backlog | None, lanes: Sequence[LaneState], now: int) -> None:
         telemetry, entry = self._engine.telemetry, self._engine.channels.get(name)
+        lane = stopped(name, entry, lanes)
+        telemetry.gauge("ringonce_circuit_open", len(circuits(name, lanes)), channel=name)
         oldest = item.oldest_due if item else None
         age = 0.0 if oldest is None else max(0, now - oldest) / 1_000_000
         telemetry.gauge("ringonce_oldest_pending_seconds", age, channel=name)
         telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
         off = entry is not None and not entry.channel.enabled
-        reason = "disabled" if off else lane.reason if lane and lane.paused else None
+        reason = "disabled" if off else lane.reason if lane else None
         waiting = item.movable + item.paused if item else 0
         if waiting and reason in SILENT:
             telemetry.count("ringonce_channel_disabled_total", waiting, channel=name, reason=reason)

@@ -11,8 +11,11 @@ from collections import Counter, deque
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+from ringonce.core.lane import Lane, of_account, spell
 from ringonce.core.machine import step
 from ringonce.core.outbox import outbox_row
+from ringonce.engine.stops import Stops
+from ringonce.engine.traffic import lane_of
 from ringonce.errors import StoreError
 from ringonce.model.notification import Status
 from ringonce.model.policy import Policy
@@ -33,9 +36,10 @@ from ringonce.model.transition import (
 from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row, Settled, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from ringonce.engine.channels import Channels
+    from ringonce.engine.circuits import Ruling
     from ringonce.ports import Clock, Entropy, Store, Telemetry
 
     Landed = Callable[[Settled], None]
@@ -46,6 +50,10 @@ T = TypeVar("T")
 
 LARGEST_BATCH = 500
 FALLBACK_POLICY = Policy()
+SET_APART = frozenset({"platform"})
+"""Parts of a provider that have a lane of their own: what met their refusal waits there, and one row probes."""
+OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
+"""Why every channel that shares the credentials is paused, and not only the one that heard it."""
 RETRY_FIRST = 0.05
 RETRY_LAST = 2.0
 
@@ -86,7 +94,7 @@ class Decider:
         for effect in result.effects:
             match effect:
                 case Send(due_at, armed):
-                    due = Due("send", due_at, armed)
+                    due = Due("send", due_at, armed, self._lane(row, result))
                 case Lookup(due_at):
                     due = Due("lookup", due_at)
                 case WakeAt(hold_until):
@@ -100,8 +108,8 @@ class Decider:
                         invalidate.append(
                             Invalidation(row.address.id, row.address.value, reason, proof, replace_with)
                         )
-                case Pause(_, reason, until):
-                    pauses.append(LanePause(row.channel, reason, until))
+                case Pause(scope, reason, until):
+                    pauses.append(LanePause(self._stop(row, scope, reason), reason, until))
                 case Alert(kind, text):
                     alerts.append((kind, text))
                 case _:
@@ -121,6 +129,20 @@ class Decider:
             stored=self._is_stored(row, result),
             read=isinstance(event, Read),
         )
+
+    def _lane(self, row: Row, result: Step) -> str:
+        """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
+        scopes = [effect.scope for effect in result.effects if isinstance(effect, Pause)]
+        apart = next((scope for scope in scopes if scope in SET_APART), "")
+        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, apart)
+
+    def _stop(self, row: Row, scope: str, reason: str) -> str:
+        """What a pause stops: a part of the provider, or the channel with all that share its credentials."""
+        entry = self._channels.get(row.channel)
+        if scope in SET_APART:
+            return spell(Lane(row.channel, "", scope))
+        shared = entry is not None and entry.channel.account
+        return of_account(shared) if shared and reason in OF_THE_ACCOUNT else row.channel
 
     def _is_stored(self, row: Row, result: Step) -> bool:
         """It has just become a copy in the recipient's inbox."""
@@ -153,7 +175,7 @@ class Settler:
         self._entropy = entropy
         self._telemetry = telemetry
         self._waiting: deque[tuple[Change, Landed]] = deque()
-        self._pauses: list[LanePause] = []
+        self._stops = Stops()
         self._more = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -184,9 +206,14 @@ class Settler:
         self._idle.clear()
         self._more.set()
 
-    def pause(self, pause: LanePause) -> None:
-        """Pause a lane just before the next flush."""
-        self._pauses.append(pause)
+    def rule(self, ruling: Ruling) -> None:
+        """Pause and resume lanes just before the next flush."""
+        self._stops.add(ruling)
+        self._more.set()
+
+    def probe_again(self, names: Iterable[str]) -> None:
+        """Probes led to no call."""
+        self._stops.again.extend(names)
         self._more.set()
 
     async def _run(self) -> None:
@@ -197,10 +224,10 @@ class Settler:
             batch = [self._waiting.popleft() for _ in range(min(LARGEST_BATCH, len(self._waiting)))]
             if not self._waiting:
                 self._more.clear()
-            if self._pauses:  # before the results: with their commit slots become free
-                pauses, self._pauses = self._pauses, []
+            if self._stops:  # before the results: with their commit slots become free
+                stops, self._stops = self._stops, Stops()
                 try:
-                    await self._until_written(partial(self._store.pause, pauses))
+                    await self._until_written(partial(stops.carry_out, self._store, self._telemetry))
                 except Exception:
                     log.exception("bug: lanes can not be paused")
                     self._telemetry.alert("bug", "lanes can not be paused, see the log")

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ringonce.engine.stopped import circuits, stopped, tenant_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ringonce.engine.channels import Entry
     from ringonce.model.notification import Address, LastError
-    from ringonce.model.policy import Backoff
+    from ringonce.model.policy import Backoff, Rate
     from ringonce.ports import (
         Accepted,
         AttemptRow,
@@ -278,23 +280,38 @@ def backoff_view(backoff: Backoff) -> View:
     return view
 
 
+def rate_view(rate: Rate | None) -> View | None:
+    """A rate as calls per second, and how many may go at once."""
+    return None if rate is None else {"per_second": rate.count * 1_000_000 / rate.period, "burst": rate.burst}
+
+
 def channel_view(
     entry: Entry,
     *,
-    lane: LaneState | None = None,
+    lanes: Sequence[LaneState] = (),
     backlog: Backlog | None = None,
     changed: Mapping[str, object],
 ) -> View:
     """A channel as it is now, without its provider's settings. ``changed``: what was changed at run time."""
     channel, policy = entry.channel, entry.channel.policy
+    lane = stopped(channel.name, entry, lanes)
     return {
         "name": channel.name,
         "provider": channel.provider,
         "account": channel.account or entry.provider.account,
         "enabled": channel.enabled,
-        "paused": lane is not None and lane.paused,
-        "paused_until": stamp(lane.until) if lane is not None and lane.paused else None,
-        "paused_reason": lane.reason if lane is not None and lane.paused else None,
+        "paused": lane is not None,
+        "paused_until": None if lane is None else stamp(lane.until),
+        "paused_reason": None if lane is None else lane.reason,
+        "circuits": [
+            {
+                "tenant": tenant_of(one),
+                "state": "open" if one.paused else "half_open",
+                "until": stamp(one.until) if one.paused else None,
+                "opened": one.opened,
+            }
+            for one in circuits(channel.name, lanes)
+        ],
         "max_attempts": policy.max_attempts,
         "in_doubt": policy.in_doubt.value,
         "second_send": entry.provider.second_send,
@@ -307,6 +324,15 @@ def channel_view(
         "timeout": channel.timeout / 1_000_000,
         "lease": channel.lease / 1_000_000,
         "concurrency": channel.concurrency,
+        "rate": rate_view(channel.rate),
+        "lanes": {
+            tenant: {
+                "weight": share.weight,
+                "rate": rate_view(share.rate),
+                "concurrency": share.concurrency,
+            }
+            for tenant, share in channel.shares.items()
+        },
         "max_age": None if policy.max_age is None else policy.max_age / 1_000_000,
         "changed": dict(changed),
         "backlog": None if backlog is None else backlog_view(backlog),

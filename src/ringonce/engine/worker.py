@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ringonce.engine.brake import DropBrake, LaneBrake
+from ringonce.engine.brake import DropBrake
 from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
@@ -16,6 +16,7 @@ from ringonce.engine.horizon import Horizon
 from ringonce.engine.lifecycle import Loop, within
 from ringonce.engine.pruner import Pruner
 from ringonce.engine.settle import Settler
+from ringonce.engine.traffic import Traffic
 from ringonce.errors import StoreError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ log = logging.getLogger("ringonce")
 
 DUTIES = ("dispatch", "retry", "rescue", "expand", "sweep", "prune")
 DRAIN_LOOK = 0.1
+LANES_EVERY = 1.0
 GIVE_BACK_AGAIN = 0.05
 LAST_WORDS = 2.0
 
@@ -47,7 +49,6 @@ class Worker:
         self._engine = engine
         self._only = frozenset(only or DUTIES)
         self.owner = engine.entropy.token()
-        settings = engine.settings
         decide = engine.decide
         self._settler = Settler(
             engine.store, decide, clock=engine.clock, entropy=engine.entropy, telemetry=engine.telemetry
@@ -61,7 +62,7 @@ class Worker:
             guards=Guards(engine.guards, engine.telemetry, engine.clock),
             credentials=Credentials(engine.wire, engine.entropy, engine.telemetry, engine.clock.now),
             drops=DropBrake(engine.telemetry),
-            failing=LaneBrake(engine.telemetry, after=settings.pause_after, pause=settings.pause_for),
+            traffic=Traffic(),
             clock=engine.clock,
             entropy=engine.entropy,
         )
@@ -74,6 +75,7 @@ class Worker:
             self._loop(name, turn)
             for name, duty, turn in (
                 ("channels", "dispatch", self._follow_channels),
+                ("lanes", "dispatch", self._follow_lanes),
                 ("extend", "dispatch", self._duties.extend),
                 ("retry", "retry", self._duties.retry),
                 ("rescue", "rescue", self._duties.rescue),
@@ -131,6 +133,11 @@ class Worker:
                     lane.wake = loop.wake
                     loop.start()
         return 1.0
+
+    async def _follow_lanes(self) -> float:
+        """Lanes in which something lies although the configuration does not name them (any more) are served too."""
+        self._shared.traffic.found(await self._engine.store.waiting_lanes())
+        return LANES_EVERY
 
     async def _drain(self, stop: asyncio.Event) -> Drained | None:
         while not stop.is_set():

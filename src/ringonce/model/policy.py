@@ -79,10 +79,44 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """At most ``count`` calls per ``period`` (microseconds) over time, and ``burst`` at once after a pause."""
+
+    count: int
+    period: int
+    burst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Circuit:
+    """It opens when ``share`` (0..1) of at least ``calls`` answers within ``window`` failed.
+
+    It stays open for ``open``, twice as long after each probe that failed, at most for ``cap`` (microseconds).
+    """
+
+    calls: int = 20
+    window: int = 30 * SECOND
+    share: float = 0.8
+    open: int = 10 * SECOND
+    cap: int = 5 * MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a tenant with a lane of its own gets: a weight among the lanes of the channel, and limits of its own."""
+
+    weight: int = 1
+    rate: Rate | None = None
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Channel:
     """A configured way out. ``account`` names the credential set; ``settings`` are the provider's own options.
 
     ``mark`` False: also a call that waits for a free slot counts as begun, so a crash leaves more doubts.
+    ``rate`` holds for the whole channel over all workers, ``concurrency`` per worker; ``circuit`` None: it is off.
+    ``shares``: the tenants that have a lane of their own.
     """
 
     name: str
@@ -94,4 +128,7 @@ class Channel:
     concurrency: int = 20
     mark: bool = True
     account: str = ""
+    rate: Rate | None = None
+    circuit: Circuit | None = field(default_factory=Circuit)
+    shares: Mapping[str, Share] = field(default_factory=dict)
     settings: Mapping[str, object] = field(default_factory=dict)

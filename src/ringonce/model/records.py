@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ringonce.model.event import Event
     from ringonce.model.notification import Address, Content, State, Status
+    from ringonce.model.policy import Rate
     from ringonce.model.transition import Note, Refusal, TransitionEvent
 
 # --- intake and expansion -------------------------------------------------------------------------------------
@@ -168,18 +169,70 @@ class Claimed:
     content: Content
     address_changed: bool = False
     purpose: str = "send"
+    lane: str = ""
+    probe: tuple[Probe, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The call with this row probes whether what was paused as ``name`` works again.
+
+    ``opened``: how often in a row it was paused. Nobody else probes it before the claim's ``hold`` is over.
+    """
+
+    name: str
+    reason: str
+    opened: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """What a claim may take of one lane: by ``weight`` among the lots of the claim, ``room`` rows at most.
+
+    ``stops``: everything whose pause stops it. ``rate`` counts under ``bucket``.
+    """
+
+    lane: str
+    stops: tuple[str, ...]
+    weight: int = 1
+    room: int | None = None
+    rate: Rate | None = None
+    bucket: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a claim deals with a channel of several lanes, shared accounts or rates.
+
+    ``hold``: how long a probe keeps others from probing. ``rate``: that of all lots together, under ``bucket``.
+    """
+
+    lots: tuple[Lot, ...]
+    hold: int
+    rate: Rate | None = None
+    bucket: str = ""
+
+    @property
+    def limited(self) -> bool:
+        """Rows may need tokens."""
+        return self.rate is not None or any(lot.rate is not None for lot in self.lots)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What a claim returned, and the store's time at that moment.
 
-    ``stamp``: another number after each change of a channel's settings at run time.
+    ``stamp``: another number after each change of a channel's settings at run time. ``braked``: what stopped
+    lanes of it as an open circuit. ``wait``: rows wait for tokens only, the next ones come in so many microseconds.
+    ``probing``: nothing comes before one call by terms has tried whether it works.
     """
 
     now: int
     stamp: int
     rows: tuple[Claimed, ...]
+    braked: tuple[str, ...] = ()
+    wait: int | None = None
+    probing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +284,15 @@ class Change:
 @quick
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What the dispatch row becomes: purpose ``send``, ``lookup`` or ``hold``; ``at`` None: never by itself."""
+    """What the dispatch row becomes: purpose ``send``, ``lookup`` or ``hold``; ``at`` None: never by itself.
+
+    ``lane`` None: it stays in its lane, and a new one goes into that of its channel.
+    """
 
     purpose: str
     at: int | None
     armed: bool = True
+    lane: str | None = None
 
 
 @quick
@@ -262,11 +319,15 @@ class Invalidation:
 
 @dataclass(frozen=True, slots=True)
 class LanePause:
-    """Stop claiming from ``lane`` until ``until`` (None: until resumed)."""
+    """Stop claiming from ``lane``, and from all below it, until ``until`` (None: until resumed).
+
+    ``opened``: how often a circuit opened in a row; one that grows replaces a pause that would last longer.
+    """
 
     lane: str
     reason: str
     until: int | None = None
+    opened: int = 0
 
 
 @quick
@@ -379,12 +440,17 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """A lane that is paused or switched."""
+    """What was paused under a name. ``probing``: its time is over, and it waits for a call that tells whether it works.
+
+    ``opened``: how often in a row it was paused as a circuit.
+    """
 
     lane: str
     paused: bool
     until: int | None
     reason: str | None
+    probing: bool = False
+    opened: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,14 @@ class Answered:
     """The attempt ``attempt``, begun under a lease that we still hold, came to ``outcome``.
 
     ``begun`` False: no call was made (an address found dead before the mark, a refused render), so it counts
-    nothing against any budget.
+    nothing against any budget. ``excused``: the provider was down as a whole, as a probe of it or a circuit that
+    has just opened tells; a transient failure then speaks of the provider, and burns nothing of the notification.
     """
 
     attempt: int
     outcome: Outcome
     begun: bool = True
+    excused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

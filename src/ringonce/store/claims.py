@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from ringonce.ports import RETRY_LEASE, Batch, Claimed, Marked
+from ringonce.core.lane import SEPARATOR, of_group
+from ringonce.ports import PROBED, RETRY_LEASE, Batch, Claimed, Marked
+from ringonce.store.floor import BOTTOM
 from ringonce.store.rows import (
     CONTENT,
     DISPATCH,
@@ -37,10 +40,11 @@ from ringonce.store.schema import (
 from ringonce.store.values import PRIORITIES, dump
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from ringonce.model.transition import Note
+    from ringonce.ports import Probe
     from ringonce.store.dialect import Dialect
     from ringonce.store.floor import Floor
 
@@ -49,6 +53,21 @@ WEIGHTS = (6, 3, 1)
 """Shares of a full batch that high, normal and low priority are sure of: weighted, never strict."""
 TURNS = (0, 0, 0, 1, 0, 0, 1, 0, 0, 2)
 """Who is served first, claim by claim: with batches of one, too, nobody starves."""
+
+
+PROBING, PAUSED, BRAKED = 1, 2, 3
+"""What stops a lane: one call is to try it, a pause, an open circuit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Who claims, and how: what is the same for all lanes."""
+
+    owner: str
+    lease: int
+    turn: int
+    now: int | None
+    begin: bool = False
 
 
 class Claims:
@@ -64,8 +83,10 @@ class Claims:
             now + sa.bindparam("b_lease", type_=sa.BigInteger),
         )
 
-        self._claim, self._begin = (self._claims(begin=begin) for begin in (False, True))
-        self._stamp = sa.select(now, self._changed())
+        lane = sa.bindparam("b_lane", type_=Words)
+        self._claim, self._begin = (self._claims(lane, begin=begin) for begin in (False, True))
+        self._claim_lots, self._begin_lots = (self._claims_of_lots(begin=begin) for begin in (False, True))
+        self._stamp = sa.select(now, self._changed(), self._pause(lane))
 
         # Owner and fence name one lease, and an owner is set exactly while a row is leased: a further
         # "leased" would tempt the planner into the lease index (11 -> 176 ms per 500 rows).
@@ -109,9 +130,13 @@ class Claims:
             .returning(_d.id)
         )
         known = sa.bindparam("b_lane", type_=Words)
+        below = known.concat(SEPARATOR)
         self._give_up = (
             sa.update(dispatch)
-            .where(LEASED, _d.owner == owner, _d.lane == known, sa.not_(among(_d.id, "ids")))
+            .where(
+                *(LEASED, _d.owner == owner, sa.not_(among(_d.id, "ids"))),
+                sa.or_(_d.lane == known, sa.func.substr(_d.lane, 1, sa.func.length(below)) == below),
+            )
             .values(leased=False, owner=None, fence=0, started_at=None, due_at=now, armed=True)
             .returning(_d.id)
         )
@@ -151,16 +176,42 @@ class Claims:
             .returning(_d.id)
         )
 
-    def _claims(self, *, begin: bool) -> tuple[sa.Executable, ...]:
+    def _claims(self, lane: Any, *, begin: bool) -> tuple[sa.Executable, ...]:
         """The statements of a claim: one where the database can fuse them, else the update, then the reading."""
-        dialect, now = self._dialect, self._dialect.now
-        lane, size = sa.bindparam("b_lane", type_=Words), sa.bindparam("b_limit", type_=sa.BigInteger)
-        paused = sa.exists().where(
-            lanes.c.lane == lane,
-            lanes.c.paused,
-            sa.or_(lanes.c.paused_until.is_(None), lanes.c.paused_until > now),
+        size = sa.bindparam("b_limit", type_=sa.BigInteger)
+        chosen = self._chosen(lane, size, self._pause(lane) == 0)
+        return self._leasing(chosen, self._pause(lane), begin=begin, fused=self._dialect.fused)
+
+    def _claims_of_lots(self, *, begin: bool) -> tuple[sa.Executable, ...]:
+        """The same for several lanes with a quota each, which somebody has looked at before."""
+        if not self._dialect.fused:  # one by one: a statement is no round trip there
+            lane, size = sa.bindparam("b_lane", type_=Words), sa.bindparam("b_limit", type_=sa.BigInteger)
+            return self._leasing(
+                self._chosen(lane, size, sa.true()), sa.literal_column("0"), begin=begin, fused=False
+            )
+        lots = self._lots = self._dialect.given("lots", lane=sa.Text, quota=sa.BigInteger)
+        name, quota = sa.literal_column("lots.lane", Words), sa.literal_column("lots.quota", sa.BigInteger)
+        each = self._chosen(name, quota, sa.true()).lateral("each")
+        chosen = sa.select(each.c.id).select_from(lots.table.join(each, sa.true()))
+        return self._leasing(chosen, sa.literal_column("0"), begin=begin, fused=True)
+
+    def _pause(self, lane: Any) -> Any:
+        """What stops the lane of a whole channel: a level of PAUSED; 0: nothing."""
+        stops, now = lanes.c, self._dialect.now
+        over = sa.and_(stops.paused_until.is_not(None), stops.paused_until <= now)
+        level = sa.case(
+            (sa.and_(over, stops.reason.in_(PROBED)), PROBING),
+            (over, 0),
+            (stops.reason == "circuit", BRAKED),
+            else_=PAUSED,
         )
-        open_ = sa.not_(sa.select(paused).scalar_subquery())
+        names = stops.lane.in_((lane, lane.concat(SEPARATOR)))
+        highest = sa.select(sa.func.max(level)).where(names, stops.paused).scalar_subquery()
+        return sa.select(sa.func.coalesce(highest, 0)).scalar_subquery()
+
+    def _chosen(self, lane: Any, size: Any, open_: Any) -> Any:
+        """The ids of the rows that are to be leased: ``size`` of a lane, every priority with its share."""
+        dialect, now = self._dialect, self._dialect.now
         live = sa.or_(_d.expires_at.is_(None), _d.expires_at > now)
         places = []
         for priority, weight in zip(PRIORITIES.values(), WEIGHTS, strict=True):
@@ -181,14 +232,18 @@ class Claims:
                 sa.select(due.c.id, place.label("place"), sa.literal_column(str(priority)).label("rank"))
             )
         among = sa.union_all(*places).subquery()
-        chosen = sa.select(among.c.id).order_by(among.c.place, among.c.rank.desc()).limit(size)
+        return sa.select(among.c.id).order_by(among.c.place, among.c.rank.desc()).limit(size)
+
+    def _leasing(self, chosen: Any, level: Any, *, begin: bool, fused: bool) -> tuple[sa.Executable, ...]:
+        """Lease the chosen rows and read them. ``level``: what stops the lane, told beside them."""
+        dialect, now = self._dialect, self._dialect.now
         values: dict[str, Any] = {
             "leased": True,
             "owner": sa.bindparam("b_owner", type_=Words),
             "fence": sa.bindparam("b_fence", type_=sa.BigInteger),
             "due_at": now + sa.bindparam("b_lease", type_=sa.BigInteger),
         }
-        if dialect.fused:
+        if fused:
             values["fence"] = dialect.draw.scalar_subquery()
         if begin:
             # What a tombstone stops is only leased: the mark tells why it does not begin.
@@ -200,13 +255,13 @@ class Claims:
         claim = sa.update(dispatch).where(dialect.within(_d.id, chosen), FREE).values(values)
         n, a = notifications.c, addresses.c
         more = (n.address_generation, a.generation)
-        if not dialect.fused:
-            read = sa.select(now, self._changed(), *FACTS, *DISPATCH, *CONTENT, *more).select_from(
+        if not fused:
+            read = sa.select(now, self._changed(), level, *FACTS, *DISPATCH, *CONTENT, *more).select_from(
                 FACTS_FROM.join(dispatch, _d.id == n.id).outerjoin(contents, contents.c.id == n.content_id)
             )
             return claim.returning(_d.id), read.where(dialect.among(n.id, "ids"))
         picked = claim.returning(*DISPATCH).cte("picked")
-        one = sa.select(now.label("at"), self._changed().label("stamp")).subquery("one")
+        one = sa.select(now.label("at"), self._changed().label("stamp"), level.label("level")).subquery("one")
         # One after the other: an inner join among them would have to be made first, over whole tables.
         joined = (
             one.outerjoin(picked, sa.true())
@@ -215,7 +270,7 @@ class Claims:
             .outerjoin(addresses, a.id == n.address_id)
             .outerjoin(contents, contents.c.id == n.content_id)
         )
-        return (sa.select(one.c.at, one.c.stamp, *FACTS, *picked.c, *CONTENT, *more).select_from(joined),)
+        return (sa.select(*one.c, *FACTS, *picked.c, *CONTENT, *more).select_from(joined),)
 
     @staticmethod
     def _changed() -> Any:
@@ -245,32 +300,46 @@ class Claims:
             parameters["b_fence"] = connection.execute(self._dialect.draw, {"now": now}).scalar_one()
             ids = connection.execute(statement, parameters).scalars().all()
             if not ids:
-                at, stamp = connection.execute(self._stamp, {"now": now}).one()
-                self._floor.found(lane, lows, limit, (), at)
-                return Batch(at, stamp, ())
-            found = connection.execute(reading[0], {"ids": self._dialect.listed(ids), "now": now}).all()
+                batch = self.nothing(connection, now, lane)
+            else:
+                parameters["ids"] = self._dialect.listed(ids)
+                batch = _batch(connection.execute(reading[0], parameters).all(), lane)
         else:
-            found = connection.execute(statement, parameters).all()
-        time, stamp = found[0][:2]
-        begins = 2 + len(FACTS)
-        split = begins + len(DISPATCH)
-        claimed = []
-        for values in found:
-            if values[2] is None:
-                break
-            dispatched = Dispatch(*values[begins:split])
-            row = make_row(values[2:begins], dispatched)
-            *content, generation, current = values[split:]
-            dead = row.address is None or row.address.invalidated_at is not None
-            changed = dead or generation != current
-            claimed.append((dispatched, Claimed(row, make_content(content), changed, dispatched.purpose)))
-        took = [(desk.priority, item.row.state.next_attempt_at or 0) for desk, item in claimed]
-        self._floor.found(lane, lows, limit, took, time)
-        # The order of the claim is that of urgency; the join did not keep it.
-        claimed.sort(
-            key=lambda pair: (pair[0].priority, pair[1].row.state.next_attempt_at or 0, pair[0].id.int)
-        )
-        return Batch(time, stamp, tuple(item for _, item in claimed))
+            batch = _batch(connection.execute(statement, parameters).all(), lane)
+        if self._floor.on:
+            rows = (claimed.row for claimed in batch.rows)
+            took = [(PRIORITIES[row.priority], row.state.next_attempt_at or 0) for row in rows]
+            self._floor.found(lane, lows, limit, took, batch.now)
+        return batch
+
+    def nothing(self, connection: sa.Connection, now: int | None, lane: str = "") -> Batch:
+        """An empty batch."""
+        return _batch(connection.execute(self._stamp, {"b_lane": lane, "now": now}).all(), lane)
+
+    def claim_lots(
+        self,
+        connection: sa.Connection,
+        ask: Ask,
+        quotas: Mapping[str, int],
+        probes: Mapping[str, tuple[Probe, ...]],
+    ) -> Batch:
+        """Lease so many rows of each lane, whatever may stop it."""
+        statement, *reading = self._begin_lots if ask.begin else self._claim_lots
+        parameters: dict[str, Any] = {"b_owner": ask.owner, "b_lease": ask.lease, "now": ask.now}
+        parameters["b_first"] = TURNS[ask.turn % len(TURNS)]
+        parameters |= dict.fromkeys((f"b_low_{priority}" for priority in PRIORITIES.values()), BOTTOM)
+        if not reading:
+            rows = self._lots.bind(sorted(quotas.items()))
+            return _batch(connection.execute(statement, parameters | rows).all(), "", probes)
+        parameters["b_fence"] = connection.execute(self._dialect.draw, {"now": ask.now}).scalar_one()
+        ids: list[UUID] = []
+        for lane, quota in quotas.items():
+            asked = parameters | {"b_lane": lane, "b_limit": quota}
+            ids += connection.execute(statement, asked).scalars()
+        if not ids:
+            return self.nothing(connection, ask.now)
+        parameters |= {"ids": self._dialect.listed(ids), "b_lane": ""}
+        return _batch(connection.execute(reading[0], parameters).all(), "", probes)
 
     def mark(
         self, connection: sa.Connection, owner: str, rows: Sequence[tuple[UUID, int, int]], now: int | None
@@ -346,3 +415,37 @@ class Claims:
         if connection.execute(self._term, ours).first() is None:
             return 0
         return len(connection.execute(self._arm, {"b_limit": limit, "now": now}).all())
+
+
+def _batch(found: Sequence[Any], lane: str, probes: Mapping[str, tuple[Probe, ...]] | None = None) -> Batch:
+    """Rows of a claim's statement as a Batch. ``lane``: what it was about, when it was one."""
+    time, stamp, level = found[0][:3]
+    begins = 3 + len(FACTS)
+    split = begins + len(DISPATCH)
+    claimed = []
+    for values in found:
+        if len(values) < split or values[3] is None:
+            break
+        dispatched = Dispatch(*values[begins:split])
+        row = make_row(values[3:begins], dispatched)
+        *content, generation, current = values[split:]
+        dead = row.address is None or row.address.invalidated_at is not None
+        changed = dead or generation != current
+        claimed.append(
+            (
+                dispatched,
+                Claimed(
+                    row,
+                    make_content(content),
+                    changed,
+                    dispatched.purpose,
+                    dispatched.lane,
+                    probes.get(dispatched.lane, ()) if probes else (),
+                ),
+            )
+        )
+    # The order of the claim is that of urgency; the join did not keep it.
+    claimed.sort(key=lambda pair: (pair[0].priority, pair[1].row.state.next_attempt_at or 0, pair[0].id.int))
+    braked = (of_group(lane, ""),) if level == BRAKED else ()
+    rows = tuple(item for _, item in claimed)
+    return Batch(time, stamp, rows, braked, probing=level == PROBING)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from ringonce.ports import LaneState
+from ringonce.core.lane import SEPARATOR
+from ringonce.ports import PROBED, LaneState
 from ringonce.store.schema import Words, channel_overrides, counters, lanes, leases
 from ringonce.store.values import dump, load
 
@@ -51,15 +52,21 @@ class Duties:
             .with_for_update(read=True)
         )
 
-        rows = self._pauses = given("r", lane=sa.Text, until=sa.BigInteger, reason=sa.Text)
+        rows = self._pauses = given("r", lane=sa.Text, until=sa.BigInteger, reason=sa.Text, opened=sa.Integer)
         at = sa.bindparam("b_now", type_=sa.BigInteger)
         stop = insert(lanes).from_select(
-            ["lane", "paused", "paused_until", "reason", "changed_at"],
-            sa.select(rows.c.lane, sa.true(), rows.c.until, rows.c.reason, at).where(sa.true()),
+            ["lane", "paused", "paused_until", "reason", "changed_at", "opened"],
+            sa.select(rows.c.lane, sa.true(), rows.c.until, rows.c.reason, at, rows.c.opened).where(
+                sa.true()
+            ),
         )
         # A pause never shortens one that stands: a rate limit must not lift what a bad credential stopped.
         stands = sa.and_(lanes.c.paused, sa.or_(lanes.c.paused_until.is_(None), lanes.c.paused_until > at))
+        # The circuit of one that is open already opens only by a probe that failed, whoever else counted failures.
+        was, is_ = sa.func.coalesce(lanes.c.opened, 0), sa.func.coalesce(stop.excluded.opened, 0)
+        circuit = sa.and_(lanes.c.paused, lanes.c.reason == "circuit", stop.excluded.reason == "circuit")
         longer = sa.case(
+            (circuit, is_ > was),
             (stop.excluded.paused_until.is_(None), True),
             (lanes.c.paused_until.is_(None), False),
             else_=stop.excluded.paused_until > lanes.c.paused_until,
@@ -71,19 +78,24 @@ class Duties:
                 "paused_until": stop.excluded.paused_until,
                 "reason": stop.excluded.reason,
                 "changed_at": stop.excluded.changed_at,
+                "opened": stop.excluded.opened,
             },
-            where=sa.or_(sa.not_(stands), longer),
-        )
+            where=sa.or_(sa.and_(sa.not_(stands), sa.not_(circuit)), longer),
+        ).returning(lanes.c.lane)
+        name, below = sa.bindparam("b_lane", type_=Words), sa.bindparam("b_below", type_=Words)
         self._resume = (
             sa.update(lanes)
-            .where(lanes.c.lane == sa.bindparam("b_lane", type_=Words), lanes.c.paused)
-            .values(paused=False, paused_until=None, changed_at=now)
+            .where(
+                lanes.c.paused,
+                sa.or_(lanes.c.lane == name, sa.func.substr(lanes.c.lane, 1, sa.func.length(below)) == below),
+            )
+            .values(paused=False, paused_until=None, changed_at=now, opened=0)
             .returning(lanes.c.lane)
         )
         paused = sa.and_(lanes.c.paused, sa.or_(lanes.c.paused_until.is_(None), lanes.c.paused_until > now))
-        self._lanes = sa.select(lanes.c.lane, paused, lanes.c.paused_until, lanes.c.reason).order_by(
-            lanes.c.lane
-        )
+        probing = sa.and_(lanes.c.paused, lanes.c.paused_until <= now, lanes.c.reason.in_(PROBED))
+        columns = (lanes.c.lane, paused, lanes.c.paused_until, lanes.c.reason, probing, lanes.c.opened)
+        self._lanes = sa.select(*columns).order_by(lanes.c.lane)
 
         self._overrides = sa.select(channel_overrides.c.channel, channel_overrides.c.settings)
         self._override = self._overrides.where(
@@ -136,8 +148,8 @@ class Duties:
         parameters = {"b_name": name, "b_holder": holder, "b_term": term, "now": now}
         return connection.execute(self._holds, parameters).first() is not None
 
-    def pause(self, connection: sa.Connection, pauses: Sequence[LanePause], now: int) -> None:
-        """Pause lanes; the longest pause of a lane counts."""
+    def pause(self, connection: sa.Connection, pauses: Sequence[LanePause], now: int) -> list[str]:
+        """Pause lanes; the longest pause of a lane counts. The lanes that it changed."""
         longest: dict[str, LanePause] = {}
         for pause in pauses:
             other = longest.get(pause.lane)
@@ -145,20 +157,29 @@ class Duties:
                 other.until is not None and (pause.until is None or pause.until > other.until)
             ):
                 longest[pause.lane] = pause
-        values = [(lane, longest[lane].until, longest[lane].reason) for lane in sorted(longest)]
-        if values:
-            connection.execute(self._pause, self._pauses.bind(values) | {"b_now": now})
+        values = [(one.lane, one.until, one.reason, one.opened) for _, one in sorted(longest.items())]
+        if not values:
+            return []
+        return list(connection.execute(self._pause, self._pauses.bind(values) | {"b_now": now}).scalars())
 
-    def resume(self, connection: sa.Connection, lane: str, now: int | None) -> bool:
-        """Resume a lane."""
-        return connection.execute(self._resume, {"b_lane": lane, "now": now}).first() is not None
+    def resume(self, connection: sa.Connection, lane: str, now: int | None, *, below: bool = True) -> bool:
+        """Resume a lane, and all below it. No lane's name begins with what stands for none."""
+        parameters = {"b_lane": lane, "b_below": f"{lane}{SEPARATOR}" if below else SEPARATOR, "now": now}
+        return connection.execute(self._resume, parameters).first() is not None
 
     def lanes(self, connection: sa.Connection, now: int | None) -> list[LaneState]:
         """All lanes that have ever been paused."""
         found = connection.execute(self._lanes, {"now": now})
         return [
-            LaneState(lane, bool(paused), until if paused else None, reason if paused else None)
-            for lane, paused, until, reason in found
+            LaneState(
+                lane,
+                bool(paused),
+                until if paused else None,
+                reason if paused or probing else None,
+                probing=bool(probing),
+                opened=opened or 0,
+            )
+            for lane, paused, until, reason, probing, opened in found
         ]
 
     def overrides(self, connection: sa.Connection) -> dict[str, Mapping[str, object]]:

@@ -35,7 +35,7 @@ class Floor:
     """Of one store. ``lane`` may be any name that claims are made by."""
 
     def __init__(self) -> None:
-        self._on = False
+        self.on = False
         self._floors: dict[str, list[int]] = {}
         self._looked: dict[str, int] = {}
         self._latest: dict[str, int] = {}
@@ -46,12 +46,12 @@ class Floor:
             self._floors.clear()
             self._looked.clear()
             self._latest.clear()
-        self._on = on
+        self.on = on
 
     def below(self, lane: str, priorities: int) -> list[int]:
         """Where the next claim of ``lane`` begins to read, for each priority."""
         bottom = [BOTTOM] * priorities
-        if not self._on or lane not in self._floors:
+        if not self.on or lane not in self._floors:
             return bottom
         if self._latest[lane] - self._looked[lane] >= LOOK:
             return bottom
@@ -64,7 +64,7 @@ class Floor:
 
         ``took``: priority and due time of each row; a time that is too early only costs.
         """
-        if not self._on:
+        if not self.on:
             return
         if any(floor == BOTTOM for floor in began):
             self._looked[lane] = time

@@ -480,7 +480,7 @@ def _desk(chunk: Chunk, new: NewNotification, time: int) -> Dispatch | None:
         return None
     return Dispatch(
         id=new.id,
-        lane=new.channel,
+        lane=due.lane or new.channel,
         priority=PRIORITIES.get(event.priority, 1),
         due_at=due.at,
         purpose=due.purpose,

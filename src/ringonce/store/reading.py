@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from ringonce.core.lane import ACCOUNT, SEPARATOR
 from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY
 from ringonce.ports import Backlog, Life, TimelineEntry
@@ -278,23 +279,44 @@ class Reading:
 
     @staticmethod
     def _make_backlog(now: Any, greatest: Any) -> Any:
-        stopped = sa.and_(
-            lanes.c.paused.is_(True), sa.or_(lanes.c.paused_until.is_(None), lanes.c.paused_until > now)
+        # What may stop a lane: its account, its channel, its group or scope. One row each at most, so nothing
+        # is counted twice.
+        names = (
+            sa.literal(ACCOUNT) + _n.account,
+            _n.channel,
+            sa.case((_d.lane == _n.channel, _n.channel + SEPARATOR), else_=_d.lane),
         )
+        stops = [lanes.alias(f"stop_{index}") for index in range(len(names))]
+
+        def later_of(due: Any) -> Any:
+            """Not before the last pause ends; never (null) where one of them has no end."""
+            for stop in stops:
+                due = sa.case((stands(stop), greatest(due, stop.c.paused_until)), else_=due)
+            return due
+
+        def stands(stop: Any) -> Any:
+            over = sa.and_(stop.c.paused_until.is_not(None), stop.c.paused_until <= now)
+            return sa.and_(stop.c.paused.is_(True), sa.not_(over))
+
+        def stays(stop: Any) -> Any:
+            return sa.and_(stands(stop), sa.or_(stop.c.paused_until.is_(None), stop.c.reason == "auth"))
+
+        stopped = sa.or_(*(sa.func.coalesce(stands(s), sa.false()) for s in stops))
         # A lane that is paused for a while resumes by itself; one with a bad credential waits for a person.
-        stuck = sa.and_(stopped, sa.or_(lanes.c.paused_until.is_(None), lanes.c.reason == "auth"))
+        stuck = sa.or_(*(sa.func.coalesce(stays(s), sa.false()) for s in stops))
         ready = sa.and_(SEND, FREE)
         later = sa.and_(ready, _d.due_at > now, _n.status == "pending", _n.next_attempt_at > now)
         held = sa.and_(sa.not_(SEND), FREE)
-        free = sa.and_(ready, sa.not_(later), sa.not_(sa.func.coalesce(stuck, sa.false())))
+        free = sa.and_(ready, sa.not_(later), sa.not_(stuck))
         movable = sa.or_(LEASED, free, sa.and_(held, _d.due_at.is_not(None)))
-        soonest = sa.case(
-            (sa.and_(stopped, FREE), greatest(_d.due_at, lanes.c.paused_until)), else_=_d.due_at
-        )
+        soonest = sa.case((sa.and_(stopped, FREE), later_of(_d.due_at)), else_=_d.due_at)
 
         def count(condition: Any) -> Any:
             return sa.func.sum(sa.case((condition, 1), else_=0))
 
+        met: Any = dispatch.join(notifications, _n.id == _d.id)
+        for stop, name in zip(stops, names, strict=True):
+            met = met.outerjoin(stop, stop.c.lane == name)
         return (
             sa.select(
                 _n.channel,
@@ -303,9 +325,7 @@ class Reading:
                 sa.func.min(sa.case((sa.and_(ready, _d.due_at <= now), _d.due_at))),
                 sa.func.min(sa.case((sa.and_(movable, soonest > now), soonest))),
             )
-            .select_from(
-                dispatch.join(notifications, _n.id == _d.id).outerjoin(lanes, lanes.c.lane == _d.lane)
-            )
+            .select_from(met)
             .group_by(_n.channel)
             .order_by(_n.channel)
         )

@@ -283,6 +283,15 @@ lanes = sa.Table(
     _empty("paused_until", Time),
     _empty("reason", Words),
     _column("changed_at", Time),
+    _empty("opened", sa.Integer),
+)
+
+# Token buckets: ``full_at`` is when one is full again.
+rates = sa.Table(
+    PREFIX + "rates",
+    metadata,
+    _column("name", Words, primary_key=True),
+    _column("full_at", Time),
 )
 
 leases = sa.Table(

@@ -342,6 +342,7 @@ class Settler:
             if desk is None:
                 desk = item.dispatched = _desk(item, state, max(now, wanted.at or now))
             desk.free(wanted.purpose, wanted.at, armed=wanted.armed)
+            desk.lane = wanted.lane or desk.lane
         elif state.final and (moving or held):
             item.dispatched = None
         elif held and desk is not None and moving:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
+from ringonce.core.lane import parse, stops
 from ringonce.errors import StoreError
-from ringonce.model.policy import DAY
+from ringonce.ports import Lot, Terms
 from ringonce.store.addresses import Addresses, same
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.changes import Changes
-from ringonce.store.claims import Claims
+from ringonce.store.claims import Ask, Claims
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
 from ringonce.store.floor import Floor
 from ringonce.store.intake import Intake
+from ringonce.store.lots import Lots
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
 from ringonce.store.pruning import Pruning
 from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.settle import Settler
+from ringonce.store.small_tables import SmallTables
 from ringonce.store.sweeps import Sweeps
 from ringonce.store.upkeep import Stuck, Upkeep
 from ringonce.store.verdicts import Verdicts
@@ -41,8 +44,6 @@ if TYPE_CHECKING:
         Copy,
         Decide,
         Invalidation,
-        LanePause,
-        LaneState,
         Life,
         Marked,
         NewEvent,
@@ -61,7 +62,7 @@ CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
 
 
-class SqlStore(Upkeep):
+class SqlStore(Upkeep, SmallTables):
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
@@ -83,12 +84,13 @@ class SqlStore(Upkeep):
         self._addresses = Addresses(dialect, identify)
         self._floor = Floor()
         self._claims = Claims(dialect, self._floor)
+        self._lots = Lots(dialect, self._claims)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
         self._changes = Changes(backend, self._settler, Verdicts(dialect, outbox_kinds))
         self._people = People(dialect)
         self._erasure = Erasure(dialect, self._settler)
-        self._sweeps = Sweeps(dialect, self._settler)
+        self._sweeps = Sweeps(dialect, self._settler, self._lots)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
         self._pruning = Pruning(dialect, self._duties)
@@ -251,16 +253,24 @@ class SqlStore(Upkeep):
         lease: int,
         *,
         begin: bool = False,
+        terms: Terms | None = None,
         now: int | None = None,
     ) -> Batch:
-        """Lease due rows of a lane; with ``begin`` their attempts begin at once."""
+        """Lease due rows of a lane, or of several by ``terms``; with ``begin`` their attempts begin at once."""
         at = self._clock(now)
         self._turn += 1
-        return await self._run(
-            lambda c: self._claims.claim(c, lane, owner, limit, lease, self._turn, at, begin=begin),
-            repeat=False,
-            single=True,
-        )
+        turn = self._turn
+        if terms is None:
+            batch = await self._run(
+                lambda c: self._claims.claim(c, lane, owner, limit, lease, turn, at, begin=begin),
+                repeat=False,
+                single=True,
+            )
+            if not batch.probing:
+                return batch
+        by = terms or Terms((Lot(lane, stops(parse(lane))),), hold=2 * lease)
+        ask = Ask(owner, lease, turn, at, begin)
+        return await self._run(lambda c: self._lots.claim(c, lane, ask, limit, by), repeat=False)
 
     async def mark(
         self, owner: str, rows: Sequence[tuple[UUID, int, int]], *, now: int | None = None
@@ -330,52 +340,6 @@ class SqlStore(Upkeep):
                 lambda c, ids: self._sweeps.cancel(c, ids, by, decide, at), some, tell=True
             )
         return result
-
-    # --- leases, lanes, overrides, counters -------------------------------------------------------------------
-
-    async def take_lease(self, name: str, holder: str, ttl: int, *, now: int | None = None) -> int | None:
-        """Take or prolong a lease."""
-        at = self._clock(now)
-        return await self._run(lambda c: self._duties.take_lease(c, name, holder, ttl, at))
-
-    async def drop_lease(self, name: str, holder: str) -> None:
-        """Give a lease up."""
-        await self._run(lambda c: self._duties.drop_lease(c, name, holder))
-
-    async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> None:
-        """Pause lanes; a pause never shortens one that stands."""
-        at = self._clock(now)
-        await self._run(lambda c: self._duties.pause(c, pauses, self._duties.time(c, at)))
-
-    async def resume(self, lane: str, *, now: int | None = None) -> bool:
-        """Resume a lane."""
-        at = self._clock(now)
-        return await self._run(lambda c: self._duties.resume(c, lane, at))
-
-    async def lanes(self) -> list[LaneState]:
-        """All lanes that have ever been paused."""
-        at = self._clock(None)
-        return await self._run(lambda c: self._duties.lanes(c, at), write=False)
-
-    async def overrides(self) -> dict[str, Mapping[str, object]]:
-        """Settings changed at run time."""
-        return await self._run(self._duties.overrides, write=False)
-
-    async def override(self, channel: str, changes: Mapping[str, object], *, now: int | None = None) -> None:
-        """Change settings of a channel."""
-        at = self._clock(now)
-        await self._run(lambda c: self._duties.override(c, channel, changes, at))
-
-    async def count(
-        self, tenant: str, channel: str, name: str, value: int = 1, *, now: int | None = None
-    ) -> None:
-        """Add to a durable daily counter."""
-        at = self._clock(now)
-
-        def work(c: sa.Connection) -> None:
-            self._duties.count(c, {(self._duties.time(c, at) // DAY, tenant, channel, name): value})
-
-        await self._run(work, repeat=False)
 
     # --- reading ----------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from ringonce.core.lane import parse
 from ringonce.model.transition import Cancel, Expire, LeaseLost, Resolve, Verdict
 from ringonce.ports import Change, Settled
 from ringonce.store.rows import unanswered
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from ringonce.ports import Decide
     from ringonce.store.dialect import Dialect
+    from ringonce.store.lots import Lots
     from ringonce.store.settle import Locked, Settler
 
 CRASHES = 5
@@ -31,8 +33,9 @@ CRASHES = 5
 class Sweeps:
     """Statements that look for candidates, built once."""
 
-    def __init__(self, dialect: Dialect, settler: Settler) -> None:
+    def __init__(self, dialect: Dialect, settler: Settler, lots: Lots) -> None:
         self._settler = settler
+        self._lots = lots
         now, insert = dialect.now, dialect.insert
         d, n, e = dispatch.c, notifications.c, events.c
         limit = sa.bindparam("b_limit", type_=sa.BigInteger)
@@ -128,7 +131,8 @@ class Sweeps:
         bound = {"stuck": self._listed(stuck), "b_limit": limit, "now": now}
         ids = dict.fromkeys(connection.execute(self._expired, bound).scalars())
         ids |= dict.fromkeys(connection.execute(self._held, bound).scalars())
-        for lane, age in sorted(max_age.items()):
+        for lane in self._lots.waiting(connection):
+            age = max_age.get(parse(lane).channel)
             if age is not None:
                 ids |= dict.fromkeys(
                     connection.execute(self._old, bound | {"b_lane": lane, "b_age": age}).scalars()

@@ -7,18 +7,20 @@ overwritten by somebody who lost its lease, nothing that began is forgotten.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from ringonce.clock import SystemClock, SystemEntropy
+from ringonce.core.lane import Lane, of_group, spell, stops
 from ringonce.engine.channels import Channels, Entry
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine
 from ringonce.model.notification import Status
 from ringonce.model.outcome import CODE_OF, Outcome, OutcomeClass
-from ringonce.model.policy import SECOND, Backoff, BackoffKind, Channel, InDoubt, Policy
+from ringonce.model.policy import SECOND, Backoff, BackoffKind, Channel, InDoubt, Policy, Rate, Share
 from ringonce.model.transition import Answered, Cancel, LateAnswer
-from ringonce.ports import RETRY_LEASE, AttemptRow, Change
+from ringonce.ports import RETRY_LEASE, AttemptRow, Change, LanePause, Lot, Terms
 from ringonce.registry import build
 from ringonce.telemetry import Telemetry
 from ringonce.wire.script import ScriptedWire
@@ -38,6 +40,7 @@ WAIT = 10 * SECOND
 ACCEPTED = Outcome(OutcomeClass.ACCEPTED, message_id="m-1")
 BUSY = Outcome(OutcomeClass.TRANSIENT, CODE_OF[OutcomeClass.TRANSIENT], text="503")
 NOBODY = Outcome(OutcomeClass.INVALID_RECIPIENT, CODE_OF[OutcomeClass.INVALID_RECIPIENT], drop_address=True)
+GROUP = "tenant-with-a-lane"
 POLICY = Policy(backoff=Backoff(BackoffKind.FIXED, base=WAIT, jitter=0), in_doubt=InDoubt.RESEND)
 
 
@@ -90,7 +93,8 @@ class _Bench:
     def __post_init__(self) -> None:
         provider = build("sandbox", {})
         entries = {
-            name: Entry(Channel(name, "sandbox", policy=POLICY), provider) for name in ("email", "push")
+            name: Entry(Channel(name, "sandbox", policy=POLICY, shares={GROUP: Share()}), provider)
+            for name in ("email", "push")
         }
         self.engine = Engine(
             store=self.store,
@@ -113,6 +117,12 @@ class _Bench:
 
     async def claim(self, owner: str = "w-1", limit: int = 10) -> tuple[Claimed, ...]:
         return tuple((await self.store.claim("email", owner, limit, LEASE, now=self.now)).rows)
+
+    async def claim_lanes(self, limit: int, rate: Rate | None = None) -> Counter[str]:
+        lanes = (Lane("email"), Lane("email", GROUP))
+        terms = Terms(tuple(Lot(spell(lane), stops(lane)) for lane in lanes), LEASE, rate, "email")
+        batch = await self.store.claim("email", "w-1", limit, LEASE, terms=terms, now=self.now)
+        return Counter(claimed.lane for claimed in batch.rows)
 
     async def mark(self, *claimed: Claimed, owner: str = "w-1") -> dict[UUID, int]:
         rows = [(c.row.id, _fence(c), c.row.state.version) for c in claimed]
@@ -401,6 +411,55 @@ async def _tenants_apart(bench: _Bench) -> None:
     _same(await bench.status(mine), Status.CANCELLED, "status of the tenant that cancelled")
     _same(await bench.status(theirs), Status.PENDING, "status of the other tenant")
     _same(await bench.store.get(mine, tenant="b"), None, "what another tenant reads")
+
+
+async def _lanes_share_a_claim(bench: _Bench) -> None:
+    """One claim serves the lanes of a channel by weight, and what stops a lane stops no other."""
+    for number in range(6):
+        await bench.one(f"e-{number}")
+        await bench.one(f"t-{number}", tenant=GROUP)
+    mine = spell(Lane("email", GROUP))
+    _same(sorted(await bench.store.waiting_lanes()), ["email", mine], "lanes in which rows wait")
+    _same(await bench.claim_lanes(4), {"email": 2, mine: 2}, "rows of each lane")
+    paused = await bench.store.pause([LanePause(mine, "circuit", None, 1)], now=bench.now)
+    _same(paused, [mine], "names that were paused")
+    _same(await bench.claim_lanes(2), {"email": 2}, "rows of each lane while one is stopped")
+    await bench.store.pause([LanePause("email", "auth")], now=bench.now)
+    _same(await bench.claim_lanes(2), {}, "rows of each lane while the channel is stopped")
+    if not await bench.store.resume("email", now=bench.now):
+        raise AssertionError("a channel that was paused could not be resumed")
+    _same(
+        await bench.claim_lanes(4), {"email": 2, mine: 2}, "rows of each lane after the channel was resumed"
+    )
+
+
+async def _one_row_probes(bench: _Bench) -> None:
+    """When the pause of a circuit is over, one row goes out at a time until somebody says that it works."""
+    for number in range(4):
+        await bench.one(f"e-{number}")
+    name = of_group("email", "")
+    await bench.store.pause([LanePause(name, "circuit", bench.now + WAIT, 1)], now=bench.now)
+    _same(len(await bench.claim()), 0, "rows while the circuit is open")
+    bench.now += WAIT
+    (probe,) = await bench.claim("w-1")
+    _same([(one.name, one.opened) for one in probe.probe], [(name, 1)], "what the row probes")
+    _same(len(await bench.claim("w-2")), 0, "rows while one probes")
+    again = await bench.store.pause([LanePause(name, "circuit", bench.now + SECOND, 1)], now=bench.now)
+    _same(again, [], "names that were paused by somebody who did not probe")
+    if not await bench.store.resume(name, below=False, now=bench.now):
+        raise AssertionError("a circuit that was open could not be closed")
+    _same(len(await bench.claim("w-2")), 3, "rows after the probe")
+
+
+async def _tokens_are_shared(bench: _Bench) -> None:
+    """A rate holds over claims: no more rows come than tokens are there, and tokens come back with time."""
+    for number in range(9):
+        await bench.one(f"e-{number}")
+    rate = Rate(2, SECOND, 4)
+    _same(await bench.claim_lanes(3, rate), {"email": 3}, "rows while there are tokens")
+    _same(await bench.claim_lanes(3, rate), {"email": 1}, "rows for the last token")
+    bench.now += SECOND
+    _same(await bench.claim_lanes(9, rate), {"email": 2}, "rows a second later")
 
 
 _RULES: dict[str, Callable[[_Bench], Awaitable[None]]] = {

@@ -1,218 +1,37 @@
-"""What do we need? The engine's ports: what it asks of the world, as protocols and plain records.
-
-Times are microseconds UTC by the store's clock. ``now`` None means: the store's own clock.
-"""
+"""The store's port: what the engine asks of the database."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
-
-from ringonce.model.records import (
-    Accepted,
-    AttemptRow,
-    Backlog,
-    Batch,
-    Brief,
-    Change,
-    Claimed,
-    Copy,
-    Due,
-    Invalidation,
-    LanePause,
-    LaneState,
-    Lease,
-    Life,
-    Marked,
-    NewContent,
-    NewEvent,
-    NewNotification,
-    OutboxRow,
-    Person,
-    Plan,
-    Query,
-    RecipientFacts,
-    Row,
-    Settled,
-    TimelineEntry,
-    Write,
-)
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
-    from ringonce.core.render import Template
-    from ringonce.model.event import Event
-    from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Address
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
     from ringonce.model.transition import Note
-
-    Deliver: TypeAlias = Callable[[Sequence[tuple[object, Answer]]], None]
-    """Takes (token, answer) pairs."""
-
-    Planner: TypeAlias = Callable[[Event, Sequence["RecipientFacts"], bool, int], "Plan"]
-    """(event, recipients, subject was cancelled, now) -> Plan. Pure but for ids; called inside the transaction."""
-
-    Decide: TypeAlias = Callable[["Row", "Change", bool, int], "Write"]
-    """(row as locked, change, is the guard's lease still held, now) -> Write. Pure; may be called again."""
-
-    Guard: TypeAlias = Callable[["Row"], Awaitable[bool]]
-    """The application's subject guard: False means withdrawn; an exception means: ask again later."""
-
-__all__ = [
-    "PRUNE_LEASE",
-    "RETRY_LEASE",
-    "Accepted",
-    "AttemptRow",
-    "Backlog",
-    "Batch",
-    "Brief",
-    "Change",
-    "Claimed",
-    "Clock",
-    "Copy",
-    "Due",
-    "Entropy",
-    "Invalidation",
-    "LanePause",
-    "LaneState",
-    "Lease",
-    "Life",
-    "Marked",
-    "NewContent",
-    "NewEvent",
-    "NewNotification",
-    "OutboxRow",
-    "Person",
-    "Plan",
-    "Query",
-    "RecipientFacts",
-    "Row",
-    "Settled",
-    "Store",
-    "Telemetry",
-    "Templates",
-    "TimelineEntry",
-    "Wakeup",
-    "Wire",
-    "Write",
-]
-
-RETRY_LEASE = "notifications:retry-worker"
-PRUNE_LEASE = "notifications:pruner"
-
-
-class Clock(Protocol):
-    """Time, and waiting for it. The simulator has its own."""
-
-    def now(self) -> int:
-        """Wall clock, microseconds UTC."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds that never go backwards."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
-
-
-class Entropy(Protocol):
-    """Randomness."""
-
-    def uuid7(self) -> UUID:
-        """A new id whose time part is the application's clock."""
-        ...
-
-    def jitter(self) -> float:
-        """Uniform in [0, 1)."""
-        ...
-
-    def token(self) -> str:
-        """An owner id, fresh for each process start."""
-        ...
-
-    def random_bytes(self, count: int) -> bytes:
-        """Random bytes that are fit for keys."""
-        ...
-
-
-class Wire(Protocol):
-    """Carries requests. Every one gets exactly one answer, in any order, in batches, on the event loop."""
-
-    def submit(
-        self,
-        batch: Sequence[tuple[object, Request]],
-        deliver: Deliver,
-    ) -> None:
-        """Begin all; call ``deliver`` with (token, answer) pairs as they come. Never sends one twice by itself."""
-        ...
-
-    async def start(self) -> None:
-        """Open what is needed; called inside the running event loop."""
-        ...
-
-    async def close(self, grace: float) -> None:
-        """Wait up to ``grace`` seconds for running exchanges, then answer the rest with NoAnswer(sent=True)."""
-        ...
-
-
-class Wakeup(Protocol):
-    """Hints between processes that there may be something to do. Nothing depends on one: who gets none polls."""
-
-    def hint(self, channels: Collection[str] = (), /) -> None:
-        """Tell other processes that these channels may have something to send; none: anything may be to do.
-
-        Returns at once. To be called after the commit, in the event loop.
-        """
-        ...
-
-    def listen(self, heard: Callable[[frozenset[str]], None], /) -> None:
-        """Call ``heard`` with the channels of each hint of others, in the event loop; none: anything."""
-        ...
-
-    async def close(self) -> None:
-        """Send what waits, give all connections back. It may be used again."""
-        ...
-
-
-class Telemetry(Protocol):
-    """Counters, gauges, alerts, and events of ours in process."""
-
-    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
-        """Add to a counter."""
-        ...
-
-    def gauge(self, name: str, value: float, /, **labels: str) -> None:
-        """Set a gauge."""
-        ...
-
-    def alert(self, kind: str, text: str, /, **labels: str) -> None:
-        """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
-        ...
-
-    @property
-    def heard(self) -> bool:
-        """The program listens to events of ours."""
-        ...
-
-    def tell(self, event: OutboxRow, /) -> None:
-        """Tell the program about an event of ours that is committed, whether it is published or not."""
-        ...
-
-
-class Templates(Protocol):
-    """Named texts, compiled."""
-
-    def get(self, name: str) -> Template:
-        """A template. Raises TemplateError: unknown, or what is wrong with it."""
-        ...
-
-    def refresh(self) -> None:
-        """Take changes over; cheap when it was asked a moment ago."""
-        ...
+    from ringonce.ports import (
+        Accepted,
+        Backlog,
+        Batch,
+        Change,
+        Copy,
+        Decide,
+        Invalidation,
+        LanePause,
+        LaneState,
+        Life,
+        Marked,
+        NewEvent,
+        OutboxRow,
+        Person,
+        Planner,
+        Query,
+        Row,
+        Settled,
+        Terms,
+    )
 
 
 class Store(Protocol):
@@ -324,13 +143,19 @@ class Store(Protocol):
         lease: int,
         *,
         begin: bool = False,
+        terms: Terms | None = None,
         now: int | None = None,
     ) -> Batch:
-        """Lease up to ``limit`` due and armed rows of a lane that is not paused.
+        """Lease up to ``limit`` due and armed rows of a channel's lane, or of several by ``terms``.
 
-        With ``begin`` the claim is the mark as well: each row comes back with its attempt begun (``lease.started_at``),
-        but those of a withdrawn subject.
+        Nothing comes from what is paused, nor without a token where there is a rate; where a pause that must be
+        probed is over, one row comes. With ``begin`` the claim is the mark as well: each row comes back with its
+        attempt begun (``lease.started_at``), but those of a withdrawn subject.
         """
+        ...
+
+    async def waiting_lanes(self) -> list[str]:
+        """The lanes in which rows lie that nobody holds."""
         ...
 
     async def mark(
@@ -433,12 +258,16 @@ class Store(Protocol):
         """Give a lease up."""
         ...
 
-    async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> None:
-        """Pause lanes."""
+    async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> list[str]:
+        """Pause lanes; a pause never shortens one that stands. The names for which something changed."""
         ...
 
-    async def resume(self, lane: str, *, now: int | None = None) -> bool:
-        """Resume a lane; False: it was not paused."""
+    async def resume(self, lane: str, *, below: bool = True, now: int | None = None) -> bool:
+        """Resume what a name stops, and all ``below`` it; False: nothing was paused."""
+        ...
+
+    async def probe_again(self, names: Sequence[str], *, now: int | None = None) -> None:
+        """Probes led to no call: others may probe at once."""
         ...
 
     async def lanes(self) -> list[LaneState]:

@@ -1,0 +1,78 @@
+"""The store's methods over its small tables: leases of duties, lanes, overrides of channels, daily counters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ringonce.model.policy import DAY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import sqlalchemy as sa
+
+    from ringonce.ports import LanePause, LaneState
+    from ringonce.store.backend import Backend
+    from ringonce.store.duties import Duties
+    from ringonce.store.lots import Lots
+
+
+class SmallTables:
+    """A part of ``SqlStore``."""
+
+    backend: Backend
+    _duties: Duties
+    _lots: Lots
+
+    async def take_lease(self, name: str, holder: str, ttl: int, *, now: int | None = None) -> int | None:
+        """Take or prolong a lease."""
+        at = self.backend.clock(now)
+        return await self.backend.run(lambda c: self._duties.take_lease(c, name, holder, ttl, at))
+
+    async def drop_lease(self, name: str, holder: str) -> None:
+        """Give a lease up."""
+        await self.backend.run(lambda c: self._duties.drop_lease(c, name, holder))
+
+    async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> list[str]:
+        """Pause lanes; a pause never shortens one that stands. The names for which something changed."""
+        at = self.backend.clock(now)
+        return await self.backend.run(lambda c: self._duties.pause(c, pauses, self._duties.time(c, at)))
+
+    async def resume(self, lane: str, *, below: bool = True, now: int | None = None) -> bool:
+        """Resume what a name stops."""
+        at = self.backend.clock(now)
+        return await self.backend.run(lambda c: self._duties.resume(c, lane, at, below=below))
+
+    async def probe_again(self, names: Sequence[str], *, now: int | None = None) -> None:
+        """Probes led to no call: others may probe at once."""
+        at = self.backend.clock(now)
+        await self.backend.run(lambda c: self._lots.again(c, names, at))
+
+    async def waiting_lanes(self) -> list[str]:
+        """The lanes in which rows lie that nobody holds."""
+        return await self.backend.run(self._lots.waiting, write=False)
+
+    async def lanes(self) -> list[LaneState]:
+        """All lanes that have ever been paused."""
+        at = self.backend.clock(None)
+        return await self.backend.run(lambda c: self._duties.lanes(c, at), write=False)
+
+    async def overrides(self) -> dict[str, Mapping[str, object]]:
+        """Settings changed at run time."""
+        return await self.backend.run(self._duties.overrides, write=False)
+
+    async def override(self, channel: str, changes: Mapping[str, object], *, now: int | None = None) -> None:
+        """Change settings of a channel."""
+        at = self.backend.clock(now)
+        await self.backend.run(lambda c: self._duties.override(c, channel, changes, at))
+
+    async def count(
+        self, tenant: str, channel: str, name: str, value: int = 1, *, now: int | None = None
+    ) -> None:
+        """Add to a durable daily counter."""
+        at = self.backend.clock(now)
+
+        def work(c: sa.Connection) -> None:
+            self._duties.count(c, {(self._duties.time(c, at) // DAY, tenant, channel, name): value})
+
+        await self.backend.run(work, repeat=False)
