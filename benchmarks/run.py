@@ -72,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
         settings = {"runs": options.runs, "scale": options.scale, "only": sorted(only)}
         result = {"part": name, "machine": facts, "settings": settings, **result}
+        result["notes"] = [*result.get("notes", ()), *context.failures]
         if "rounds" in result:
             result["summary"] = stats.summarise(result["rounds"])
         for file in write(name, result):

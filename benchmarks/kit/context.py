@@ -34,6 +34,7 @@ class Context:
         folder: for files; removed at the end.
         stack: closes at the end whatever is put on it.
         kept: what ``once`` has made.
+        failures: which variants gave no figure in which round, in words.
     """
 
     runs: int
@@ -42,6 +43,7 @@ class Context:
     folder: Path
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     kept: dict[str, Any] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
 
     @cached_property
     def postgres(self) -> PostgresServer:
@@ -96,6 +98,8 @@ class Context:
                     one[name] = {**variants[name](), "load": machine.load()}
                 except (RuntimeError, OSError, subprocess.SubprocessError) as error:
                     self.say(f"  round {number + 1}: {name} failed: {error}")
+                    reason = str(error).partition("\n")[0][:200]
+                    self.failures.append(f"Round {number + 1} has no figure of {name}: {reason}")
                     continue
                 told = ", ".join(f"{key} {one[name][key]:,.6g}" for key in shown if key in one[name])
                 took = time.monotonic() - began

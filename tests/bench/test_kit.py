@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks import run
 from benchmarks.kit import cpu, push, stats, tables
+from benchmarks.kit.context import Context
+from benchmarks.kit.drain import StalledError
 from benchmarks.kit.peers import NODE, PEERS
 from benchmarks.kit.ringonce import toml
 from benchmarks.kit.servers import ServerError, Stub, stub_status
@@ -74,6 +76,22 @@ def test_summaries_of_what_is_a_number() -> None:
     """Texts and truth values have no median."""
     assert stats.summarise([{"a": {"rate": 1.0, "why": "x", "ok": True}}]).keys() == {"a"}
     assert stats.summarise([{"a": {"rate": 1.0, "why": "x", "ok": True}}])["a"].keys() == {"rate"}
+
+
+def test_what_fails_is_left_out_and_told(tmp_path: Path) -> None:
+    """A variant that fails in a round has no figure there, the others have theirs, and the result says so."""
+    context = Context(runs=2, scale=1, only=frozenset(), folder=tmp_path)
+    turns = iter([1.0, None])
+
+    def sometimes() -> dict[str, float]:
+        rate = next(turns)
+        if rate is None:
+            raise StalledError("it fell silent")
+        return {"rate": rate}
+
+    rounds = context.alternate({"steady": lambda: {"rate": 2.0}, "shaky": sometimes})
+    assert [sorted(one) for one in rounds] == [["shaky", "steady"], ["steady"]]
+    assert context.failures == ["Round 2 has no figure of shaky: it fell silent"]
 
 
 def test_table_is_markdown() -> None:
