@@ -46,7 +46,11 @@ def folder(tmp_path: Path, pg_database: Database) -> Path:
 def ring(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     command = [sys.executable, "-m", "ringonce", *arguments]
-    return subprocess.run(command, cwd=folder, input=stdin, capture_output=True, text=True, check=False)
+    # Beside a parent whose ports are taken.
+    environ = os.environ | {"RINGONCE_WORKER_METRICS": f"127.0.0.1:{free_port()}"}
+    return subprocess.run(
+        command, cwd=folder, input=stdin, capture_output=True, text=True, check=False, env=environ
+    )
 
 
 @pytest.fixture
