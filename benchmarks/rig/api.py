@@ -10,6 +10,7 @@ from pathlib import Path
 from ringonce import Ringonce
 from ringonce.api.app import create_app
 from ringonce.api.server import listen, serve
+from ringonce.cli.garbage import rarely
 
 
 async def main(config: Path) -> None:
@@ -21,7 +22,8 @@ async def main(config: Path) -> None:
         async with Ringonce(config) as ringonce:
             app = create_app(ringonce)
             print(f"listening on {listening.getsockname()[1]} ", flush=True)
-            await serve(app, listening, stop)
+            with rarely():
+                await serve(app, listening, stop)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import socket
 from collections.abc import Iterator
 
@@ -63,9 +62,6 @@ async def serve(app: FastAPI, listening: socket.socket, stop: asyncio.Event, *, 
         timeout_keep_alive=30,
     )
     server = _Server(config)
-    # What stands now stays until the end: the collector, which each batch wakes up, need not look at it again.
-    gc.collect()
-    gc.freeze()
     serving = asyncio.ensure_future(server.serve(sockets=[listening]))
     stopping = asyncio.ensure_future(stop.wait())
     try:
@@ -77,4 +73,3 @@ async def serve(app: FastAPI, listening: socket.socket, stop: asyncio.Event, *, 
             stream.end()
         server.should_exit = True
         await serving
-        gc.unfreeze()

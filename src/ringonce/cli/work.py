@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ringonce import __version__
+from ringonce.cli.garbage import rarely
 from ringonce.cli.session import (
     OK,
     UsageError,
@@ -73,7 +74,7 @@ async def _up(host: str, port: int) -> None:
     with listen(host, port, key=config.api.key, locked=config.api.locked) as listening:
         async with opened(config, migrate=True) as ringonce:
             stop = asyncio.Event()
-            with stopping(stop):
+            with stopping(stop), rarely():
                 _greet(ringonce)
                 where = f"[{host}]" if ":" in host else host
                 note(f"listening on http://{where}:{listening.getsockname()[1]}")
@@ -160,7 +161,7 @@ def worker(
         async with opened(config) as ringonce:
             stop = asyncio.Event()
             telling_ = telling(_at(config, number or 0), ringonce.telemetry, partial(_answers, ringonce))
-            with stopping(stop):
+            with stopping(stop), rarely():
                 async with telling_:
                     if number is None:
                         _greet(ringonce)

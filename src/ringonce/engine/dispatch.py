@@ -14,6 +14,7 @@ from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, j
 from ringonce.errors import StoreError
 from ringonce.model.outcome import Outcome
 from ringonce.model.policy import OnAuth
+from ringonce.model.quick import quick
 from ringonce.model.transition import Answered, Cancel, Expire, Note
 from ringonce.ports import Change
 
@@ -74,6 +75,7 @@ class Holding:
     lane: str = ""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Flight:
     """A call on its way: everything that its answer needs."""
