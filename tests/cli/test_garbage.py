@@ -2,6 +2,8 @@
 
 import gc
 
+import pytest
+
 from ringonce.cli.garbage import YOUNG, rarely
 
 
@@ -17,9 +19,6 @@ def test_it_looks_rarely_and_never_at_what_stays() -> None:
 def test_it_is_as_before_after_an_error() -> None:
     """What goes wrong within leaves nothing behind."""
     before = gc.get_threshold(), gc.get_freeze_count()
-    try:
-        with rarely():
-            raise KeyError
-    except KeyError:
-        pass
+    with pytest.raises(KeyError), rarely():
+        raise KeyError
     assert (gc.get_threshold(), gc.get_freeze_count()) == before
