@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -205,11 +207,11 @@ def test_migrate(ring: Ring) -> None:
     assert "nothing to do" in ring("migrate").out
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_up_delivers_and_stops_on_a_signal(folder: Path, number: signal.Signals) -> None:
-    """`up` creates the database, prints its URL, delivers what is posted, and ends with 0 on a signal."""
+@asynccontextmanager
+async def program(folder: Path, command: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """`up` or `api` in a process of its own, and its URL."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ringonce", "up", "--port", "0",
+        sys.executable, "-m", "ringonce", command, "--port", "0",
         cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     assert process.stderr is not None
@@ -220,12 +222,28 @@ async def test_up_delivers_and_stops_on_a_signal(folder: Path, number: signal.Si
             assert text, "it ended before it listened"
             if text.startswith("listening on "):
                 url = text.split()[-1]
-        body = json.dumps({"event_id": "e1", "to": {"ok": "ada"}, "content": {"text": "x"}}).encode()
-        request = urllib.request.Request(  # noqa: S310 - our own URL
-            f"{url}/v1/notifications", body, {"Content-Type": "application/json"}
-        )
-        answer = await asyncio.to_thread(_read, request)
-        id_ = answer["notifications"][0]["id"]
+        yield process, url
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def posted(url: str) -> object:
+    """The id of a notification that the API has accepted."""
+    body = json.dumps({"event_id": "e1", "to": {"ok": "ada"}, "content": {"text": "x"}}).encode()
+    request = urllib.request.Request(  # noqa: S310 - our own URL
+        f"{url}/v1/notifications", body, {"Content-Type": "application/json"}
+    )
+    answer: Any = await asyncio.to_thread(_read, request)
+    return answer["notifications"][0]["id"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_up_delivers_and_stops_on_a_signal(folder: Path, number: signal.Signals) -> None:
+    """`up` creates the database, prints its URL, delivers what is posted, and ends with 0 on a signal."""
+    async with program(folder, "up") as (process, url):
+        id_ = await posted(url)
         view = await asyncio.to_thread(_read, f"{url}/v1/notifications/{id_}")
         while not view["final"]:
             view = await asyncio.to_thread(_read, f"{url}/v1/notifications/{id_}")
@@ -235,10 +253,22 @@ async def test_up_delivers_and_stops_on_a_signal(folder: Path, number: signal.Si
         assert process.returncode == 0, rest
         assert b"stopped" in rest
         assert b"Traceback" not in rest
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+
+
+async def test_api_accepts_and_leaves_the_sending_to_a_worker(folder: Path) -> None:
+    """`api` accepts and tells; nothing is sent before a worker runs elsewhere; it ends with 0 on a signal."""
+    async with program(folder, "api") as (process, url):
+        id_ = await posted(url)
+        view = await asyncio.to_thread(_read, f"{url}/v1/notifications/{id_}")
+        assert (view["status"], view["attempts"]) == ("pending", 0)
+        command = [sys.executable, "-m", "ringonce", "worker", "--drain"]
+        assert (await asyncio.to_thread(subprocess.run, command, cwd=folder, check=False)).returncode == 0
+        view = await asyncio.to_thread(_read, f"{url}/v1/notifications/{id_}")
+        assert view["status"] == "sent"
+        process.send_signal(signal.SIGTERM)
+        _, rest = await process.communicate()
+        assert process.returncode == 0, rest
+        assert b"Traceback" not in rest
 
 
 def _read(request: urllib.request.Request | str) -> dict[str, object]:

@@ -45,6 +45,7 @@ MOST_PROCESSES = 256
 def register(app: App) -> None:
     """Add the commands."""
     app.command(up)
+    app.command(api_alone, name="api")
     app.command(worker)
 
 
@@ -57,16 +58,30 @@ def up(*, host: str | None = None, port: int | None = None) -> int:
         host: Where the API listens; default: api.host.
         port: The API's port; default: api.port, 8070. 0: any free one.
     """
+    return _serving(host, port, work=True)
+
+
+def api_alone(*, host: str | None = None, port: int | None = None) -> int:
+    """Run the HTTP API without a worker, until SIGTERM or Ctrl-C; `ringonce worker` elsewhere does the sending.
+
+    Args:
+        host: Where it listens; default: api.host.
+        port: Its port; default: api.port, 8070. 0: any free one.
+    """
+    return _serving(host, port, work=False)
+
+
+def _serving(host: str | None, port: int | None, *, work: bool) -> int:
     _log_to_stderr()
     config = configuration()
     from ringonce.cli.loops import fast_loop
 
-    serving = _up(host or config.api.host, config.api.port if port is None else port)
+    serving = _up(host or config.api.host, config.api.port if port is None else port, work=work)
     run_async(serving, loop=fast_loop(config))
     return OK
 
 
-async def _up(host: str, port: int) -> None:
+async def _up(host: str, port: int, *, work: bool) -> None:
     import asyncio
 
     make, listen = api()
@@ -78,7 +93,7 @@ async def _up(host: str, port: int) -> None:
                 _greet(ringonce)
                 where = f"[{host}]" if ":" in host else host
                 note(f"listening on http://{where}:{listening.getsockname()[1]}")
-                await serve(ringonce, make(ringonce), listening, stop)
+                await serve(ringonce, make(ringonce), listening, stop, work=work)
     note("stopped")
 
 
@@ -108,17 +123,20 @@ def api() -> tuple[Callable[[Ringonce], FastAPI], Callable[..., socket.socket]]:
     return make, listen
 
 
-async def serve(ringonce: Ringonce, app: FastAPI, listening: socket.socket, stop: asyncio.Event) -> None:
-    """A worker and the API, until ``stop`` is set or one of them ends."""
+async def serve(
+    ringonce: Ringonce, app: FastAPI, listening: socket.socket, stop: asyncio.Event, *, work: bool = True
+) -> None:
+    """The API, with a worker unless it is to do without, until ``stop`` is set or one of them ends."""
     import asyncio
 
     from ringonce.api.server import serve as answer
 
-    working = asyncio.create_task(ringonce.run_worker(stop))
-    serving = asyncio.create_task(answer(app, listening, stop))
-    await asyncio.wait({working, serving}, return_when=asyncio.FIRST_COMPLETED)
+    running: list[asyncio.Task[object]] = [asyncio.create_task(answer(app, listening, stop))]
+    if work:
+        running.append(asyncio.create_task(ringonce.run_worker(stop)))
+    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     stop.set()
-    await asyncio.gather(working, serving)
+    await asyncio.gather(*running)
 
 
 def worker(
