@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from ringonce.core.lane import SEPARATOR, of_group
 from ringonce.ports import PROBED, RETRY_LEASE, Batch, Claimed, Marked
+from ringonce.store.compiled import fetch
 from ringonce.store.floor import BOTTOM
 from ringonce.store.rows import (
     CONTENT,
@@ -199,13 +200,15 @@ class Claims:
         """What stops the lane of a whole channel: a level of PAUSED; 0: nothing."""
         stops, now = lanes.c, self._dialect.now
         over = sa.and_(stops.paused_until.is_not(None), stops.paused_until <= now)
+        # Not as a list: that would be another text for each length.
+        names = sa.or_(stops.lane == lane, stops.lane == lane.concat(SEPARATOR))
+        probed = sa.or_(*(stops.reason == reason for reason in PROBED))
         level = sa.case(
-            (sa.and_(over, stops.reason.in_(PROBED)), PROBING),
+            (sa.and_(over, probed), PROBING),
             (over, 0),
             (stops.reason == "circuit", BRAKED),
             else_=PAUSED,
         )
-        names = stops.lane.in_((lane, lane.concat(SEPARATOR)))
         highest = sa.select(sa.func.max(level)).where(names, stops.paused).scalar_subquery()
         return sa.select(sa.func.coalesce(highest, 0)).scalar_subquery()
 
@@ -305,7 +308,7 @@ class Claims:
                 parameters["ids"] = self._dialect.listed(ids)
                 batch = _batch(connection.execute(reading[0], parameters).all(), lane)
         else:
-            batch = _batch(connection.execute(statement, parameters).all(), lane)
+            batch = _batch(fetch(connection, statement, parameters), lane)
         if self._floor.on:
             rows = (claimed.row for claimed in batch.rows)
             took = [(PRIORITIES[row.priority], row.state.next_attempt_at or 0) for row in rows]

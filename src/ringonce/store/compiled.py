@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
+import sqlalchemy as sa
 from sqlalchemy.util import await_only
 
 from ringonce.store.backend import DataRefusedError, LostReplyError
@@ -18,24 +19,24 @@ from ringonce.store.backend import DataRefusedError, LostReplyError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import sqlalchemy as sa
-
 Rows: TypeAlias = Sequence[Sequence[Any]]
 
+_PROBE = sa.text("SELECT 1")
 _known: WeakKeyDictionary[Any, tuple[str, tuple[str, ...], dict[str, Any]]] = WeakKeyDictionary()
 
 
 def fetch(connection: sa.Connection, statement: Any, parameters: Mapping[str, Any]) -> Rows:
     """Run a statement of fixed text; all its rows, or none where it returns none.
 
-    A transaction is begun by its first statement, which therefore goes through SQLAlchemy.
+    A transaction is begun by its first statement, which therefore goes through SQLAlchemy; where each statement is
+    one by itself, none needs to.
 
     Raises:
         LostReplyError: the connection broke.
         DataRefusedError: the driver can not say a value.
     """
     raw = connection.connection.driver_connection if connection.dialect.driver == "asyncpg" else None
-    if raw is None or not raw.is_in_transaction():
+    if raw is None or not (raw.is_in_transaction() or _by_itself(connection)):
         result = connection.execute(statement, parameters)
         return result.all() if result.returns_rows else ()
     text, names, constants = _known.get(statement) or _compile(connection, statement)
@@ -44,11 +45,16 @@ def fetch(connection: sa.Connection, statement: Any, parameters: Mapping[str, An
         rows: Rows = await_only(raw.fetch(text, *[values[name] for name in names]))
     except Exception as error:
         if raw.is_closed():
+            connection.execute(_PROBE)  # it fails, of course: so SQLAlchemy learns that its pool is stale
             raise LostReplyError(type(error).__name__) from error
         if isinstance(error, ValueError):
             raise DataRefusedError(type(error).__name__) from error
         raise
     return rows
+
+
+def _by_itself(connection: sa.Connection) -> bool:
+    return bool(connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT")
 
 
 def _compile(connection: sa.Connection, statement: Any) -> tuple[str, tuple[str, ...], dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from ringonce.store.compiled import fetch
 from ringonce.store.erasure import ERASED
 from ringonce.store.rows import ATTEMPT, attempt_values
 from ringonce.store.schema import attempts, dispatch, notifications, outbox
@@ -141,8 +142,8 @@ class Verdicts:
         ]
         known = {"b_owner": owner, "now": now}
         if self._dialect.fused:
-            found = connection.execute(self._whole, self._ends.bind(rows) | self._told.bind(events) | known)
-            return {values[0] for values in found}
+            parameters = self._ends.bind(rows) | self._told.bind(events) | known
+            return {values[0] for values in fetch(connection, self._whole, parameters)}
         done = set(connection.execute(self._done, self._ends.bind(rows) | known).scalars())
         if done:
             connection.execute(self._gone, {"ids": self._dialect.listed(done)})
