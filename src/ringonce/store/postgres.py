@@ -170,7 +170,9 @@ class PostgresBackend:
                 await other.close()
             self._idle.clear()
             raise
-        if self._engine is None or len(self._idle) >= STANDING:  # it was closed meanwhile, or there are enough
+        if (
+            self._engine is None or len(self._idle) >= STANDING
+        ):  # it was closed meanwhile, or there are enough
             await connection.close()
         else:
             self._idle.append(connection)
