@@ -157,10 +157,10 @@ async def test_cancelling_breaks_off(url: Url, store: str, transaction: int, whe
                 raise StoreUnavailable("gone after")
             return result
 
-        real._run = failing  # type: ignore[method-assign, assignment]
+        real._run = real.backend.run = failing  # type: ignore[method-assign, assignment]
         with pytest.raises(StoreUnavailable):
             await plain.cancel_subject("order:1")
-        real._run = run  # type: ignore[method-assign]
+        real._run = real.backend.run = run  # type: ignore[method-assign]
         await plain.cancel_subject("order:1")
         worker, wire = application(config, real)
         async with asyncio.timeout(120):

@@ -238,6 +238,13 @@ async def test_numbers_go_on_after_a_settle(world: World) -> None:
     assert dict((await world.mark(claimed)).begun) == {id_: 3}
 
 
+async def test_nothing_is_due_too_early_to_be_found(world: World) -> None:
+    """A row is claimed however long ago it was due, also by a clock that stood before 1970."""
+    world.now = -SECOND
+    id_ = await world.one()
+    assert [claimed.row.id for claimed in (await world.claim()).rows] == [id_]
+
+
 async def test_claim_says_that_the_address_died(world: World) -> None:
     """A row whose address was invalidated meanwhile is marked as changed."""
     await world.one()

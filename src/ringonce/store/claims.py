@@ -38,7 +38,7 @@ from ringonce.store.schema import (
     notifications,
     timeline,
 )
-from ringonce.store.values import PRIORITIES, dump
+from ringonce.store.values import PRIORITIES, clean, dump
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -295,7 +295,8 @@ class Claims:
     ) -> Batch:
         """Lease what is due; with ``begin`` its attempts begin in the same breath."""
         statement, *reading = self._begin if begin else self._claim
-        parameters: dict[str, Any] = {"b_lane": lane, "b_owner": owner, "b_limit": limit, "b_lease": lease}
+        parameters: dict[str, Any] = {"b_lane": clean(lane), "b_owner": clean(owner)}
+        parameters |= {"b_limit": limit, "b_lease": lease}
         lows = self._floor.below(lane, len(PRIORITIES))
         parameters |= {f"b_low_{priority}": low for priority, low in enumerate(lows)}
         parameters |= {"b_first": TURNS[turn % len(TURNS)], "now": now}

@@ -27,8 +27,8 @@ MARGIN = SECOND
 LOOK = 5 * SECOND
 SURE = 10
 """A full batch of so many rows has one at least of each priority of which any is due (``claims.WEIGHTS``)."""
-BOTTOM = 0
-"""No row is due earlier: the microseconds count from 1970."""
+BOTTOM = -(2**63)
+"""The least that the column holds. A row left below it would never be sent, whatever clock had made it due."""
 
 
 class Floor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from ringonce.errors import StoreError, StoreUnavailable
 from ringonce.store.backend import (
@@ -26,11 +27,15 @@ from ringonce.store.fuse import PATIENT, Fuse, arguments, protect
 from ringonce.store.pooler import behind_pooler, unprepared
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from sqlalchemy.engine import URL
 
 log = logging.getLogger("ringonce.store")
 
 OLDEST = 140000
+STANDING = 2
+"""Connections that are kept for single statements: one for claims, one for their ends."""
 SILENT = "is the server, or what lies between, overloaded? Else raise store.timeout"
 
 
@@ -63,6 +68,7 @@ class PostgresBackend:
         self._timeout = timeout
         self._engine: AsyncEngine | None = None
         self._singles: AsyncEngine | None = None
+        self._idle: list[AsyncConnection] = []
 
     def clock(self, now: int | None) -> int | None:
         """As given: the server's own clock serves where nothing is."""
@@ -142,8 +148,32 @@ class PostgresBackend:
     async def close(self) -> None:
         """Give all connections back."""
         engine, self._engine, self._singles = self._engine, None, None
+        for connection in self._idle:
+            await connection.close()
+        self._idle.clear()
         if engine is not None:
             await engine.dispose()
+
+    @asynccontextmanager
+    async def _standing(self) -> AsyncIterator[AsyncConnection]:
+        """A connection for a single statement. A few stay out of the pool: to lend them anew costs more than a batch.
+
+        One that was in a call that failed goes back, and with it all others, for the server may be another one now.
+        """
+        if self._singles is None:
+            raise StoreUnavailable(f"{self.where} is not open")
+        connection = self._idle.pop() if self._idle else await self._singles.connect()
+        try:
+            yield connection
+        except BaseException:
+            for other in (connection, *self._idle):
+                await other.close()
+            self._idle.clear()
+            raise
+        if self._engine is None or len(self._idle) >= STANDING:  # it was closed meanwhile, or there are enough
+            await connection.close()
+        else:
+            self._idle.append(connection)
 
     async def run(self, work: Work[T], *, write: bool = True, repeat: bool = True, single: bool = False) -> T:
         """Run ``work`` in one transaction at READ COMMITTED; a ``single`` statement is one by itself."""
@@ -160,7 +190,7 @@ class PostgresBackend:
         while True:
             fuse = Fuse(limit)
             try:
-                async with engine.connect() if single else engine.begin() as connection:
+                async with self._standing() if single else engine.begin() as connection:
                     fuse.light(connection)
                     return await connection.run_sync(work)
             except Exception as error:

@@ -6,9 +6,12 @@ import json
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_QUICK = msgspec.json.encode
 _ENCODE = json.JSONEncoder(separators=(",", ":"), default=str).encode
 _TEXTS = [b"+" + length.to_bytes(8, "big") for length in range(512)]
 """What stands before a text of this length."""
@@ -60,7 +63,14 @@ def digest(*parts: str | None) -> bytes:
 
 def dump(value: Mapping[str, object]) -> str:
     """Spell as JSON in ASCII: an escape can neither end a text nor break an encoding."""
-    return _ENCODE(value if isinstance(value, dict) else dict(value)) if value else "{}"
+    if not value:
+        return "{}"
+    plain = value if isinstance(value, dict) else dict(value)
+    try:
+        quick = _QUICK(plain)
+    except (TypeError, ValueError, OverflowError):
+        return _ENCODE(plain)  # it knows more, half a surrogate pair for one
+    return quick.decode() if quick.isascii() else _ENCODE(plain)
 
 
 def load(text: str) -> dict[str, Any]:

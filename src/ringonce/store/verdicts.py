@@ -17,7 +17,7 @@ from ringonce.store.compiled import fetch
 from ringonce.store.erasure import ERASED
 from ringonce.store.rows import ATTEMPT, attempt_values
 from ringonce.store.schema import attempts, dispatch, notifications, outbox
-from ringonce.store.values import digest, dump
+from ringonce.store.values import clean, digest, dump
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,11 +40,13 @@ class Verdicts:
     def __init__(self, dialect: Dialect, outbox_kinds: frozenset[str]) -> None:
         self._kinds = outbox_kinds
         self._dialect = dialect
-        calls = {name: attempts.c[name].type for name in _CALL}
-        self._ends = dialect.given(
-            "r", id=sa.Uuid, status=sa.Text, before=sa.Integer, calls=sa.Integer, rests_on=sa.Integer, **calls
-        )
-        self._told = dialect.given("o", id=sa.Uuid, **{name: outbox.c[name].type for name in _EVENT})
+        end = {"id": _n.id, "status": _n.status, "before": _n.version, "calls": _n.attempts}
+        call = {name: attempts.c[name] for name in _CALL}
+        columns = end | {"rests_on": _n.rests_on} | call
+        self._columns = tuple(columns)
+        self._ends = dialect.make_inserted("r", {name: column.type for name, column in columns.items()})
+        event = {"id": _n.id} | {name: outbox.c[name] for name in _EVENT}
+        self._told = dialect.make_inserted("o", {name: column.type for name, column in event.items()})
         self._owner = sa.bindparam("b_owner", type_=sa.Text)
         if dialect.fused:
             self._whole = self._fuse()
@@ -81,17 +83,17 @@ class Verdicts:
         )
 
     def _try(self, given: Any, condition: Any) -> Any:
-        rows = sa.select(given.id, *(given[name] for name in _CALL)).where(condition)
+        rows = sa.select(given.id, *(getattr(given, name) for name in _CALL)).where(condition)
         return sa.insert(attempts).from_select(["notification_id", *_CALL], rows)
 
     def _tell(self, told: Any, condition: Any) -> Any:
-        rows = sa.select(*(told[name] for name in _EVENT), self._dialect.now).where(condition)
+        rows = sa.select(*(getattr(told, name) for name in _EVENT), self._dialect.now).where(condition)
         publish = self._dialect.insert(outbox).from_select([*_EVENT, "created_at"], rows)
         return publish.on_conflict_do_nothing(index_elements=["event_key"])
 
     def _fuse(self) -> Any:
         """All of it as one statement."""
-        given = sa.select(*self._ends.c).cte("given").c
+        given = sa.select(*(getattr(self._ends.c, name).label(name) for name in self._columns)).cte("given").c
         told = self._told.c
         done = self._end(given).cte("done")
         # Guarded again, for only now is this row locked; the notification was locked before it, as everywhere.
@@ -140,7 +142,7 @@ class Verdicts:
             for event in write.outbox
             if event.kind in self._kinds
         ]
-        known = {"b_owner": owner, "now": now}
+        known = {"b_owner": clean(owner), "now": now}
         if self._dialect.fused:
             parameters = self._ends.bind(rows) | self._told.bind(events) | known
             return {values[0] for values in fetch(connection, self._whole, parameters)}
