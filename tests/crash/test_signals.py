@@ -111,17 +111,20 @@ def test_asked_to_end(tmp_path: Path, url: Url, store: str, number: signal.Signa
         assert not any("Traceback" in line for line in worker.lines)
 
 
-def test_asked_twice(tmp_path: Path, url: Url) -> None:
-    """A second signal does no harm: at worst the calls under way are in doubt, and told so."""
-    with site(tmp_path, url("sqlite"), "delay:seconds=0.4") as place:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_twice(tmp_path: Path, url: Url, number: signal.Signals) -> None:
+    """A second signal ends it at once, without words; at worst the calls under way are in doubt, and told so."""
+    with site(tmp_path, url("sqlite")) as place:
         count = 24
         place.send(count)
-        worker = place.worker()
-        place.received(1)
-        worker.signal(signal.SIGTERM)
-        worker.said("SIGTERM")
-        worker.signal(signal.SIGTERM)
-        worker.ended()
+        with place.standing():
+            worker = place.worker()
+            place.received(1)
+            worker.signal(number)
+            worker.said(number.name)
+            worker.signal(number)
+            assert worker.ended() == -number, worker.lines
+        assert not any("Traceback" in line for line in worker.lines), worker.lines
         place.kills = 1
         place.drain()
         place.verdict(count)

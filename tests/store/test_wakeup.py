@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from ringonce.app import Ringonce
 from ringonce.engine import dispatch, duties
 from ringonce.errors import ConfigError
-from ringonce.store import StoreOptions, make_wakeup, wakeup
+from ringonce.store import StoreOptions, line_asyncpg, line_psycopg, make_wakeup, wakeup
 from ringonce.store.wakeup import HINTS, PostgresWakeup, decode, encode
 from ringonce.telemetry import Telemetry
 from tests.servers.postgres import Database
@@ -28,12 +28,39 @@ CHANNELS = {"ok": {"provider": "sandbox"}}
 TO = {"to": {"ok": "ada"}, "content": {"text": "hello"}}
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer is ever late: whoever is taken for dead is replaced, and then everything may have happened."""
+    for module, name in (
+        (wakeup, "ECHO_WITHIN"),
+        (wakeup, "OPEN_WITHIN"),
+        (wakeup, "LAST_HINT"),
+        (line_asyncpg, "CONNECT_WITHIN"),
+        (line_psycopg, "CONNECT_WITHIN"),
+    ):
+        monkeypatch.setattr(module, name, PATIENCE)
+
+
+class Counting(Telemetry):
+    """Says when a hint has gone out: its receiver may have it before its sender knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = asyncio.Event()
+
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        """Add to a counter."""
+        super().count(name, value, **labels)
+        if labels.get("direction") == "sent":
+            self.sent.set()
+
+
 @dataclass
 class Ear:
     """A wakeup that listens, what it has heard, and how it is."""
 
     wakeup: PostgresWakeup
-    telemetry: Telemetry
+    telemetry: Counting
     heard: "asyncio.Queue[frozenset[str]]" = field(default_factory=asyncio.Queue)
 
     async def hears(self) -> frozenset[str]:
@@ -41,11 +68,16 @@ class Ear:
         async with asyncio.timeout(PATIENCE):
             return await self.heard.get()
 
+    async def told(self) -> None:
+        """A hint has gone out, and its connection is free again."""
+        async with asyncio.timeout(PATIENCE):
+            await self.telemetry.sent.wait()
+
 
 @asynccontextmanager
 async def listening(url: str, **options: str) -> AsyncIterator[Ear]:
     """Somebody who listens; the first thing that is heard is that anything may have happened until now."""
-    telemetry = Telemetry()
+    telemetry = Counting()
     made = make_wakeup(url, StoreOptions(**options), telemetry)
     assert isinstance(made, PostgresWakeup)
     ear = Ear(made, telemetry)
@@ -59,7 +91,7 @@ async def listening(url: str, **options: str) -> AsyncIterator[Ear]:
 @asynccontextmanager
 async def speaking(url: str) -> AsyncIterator[Ear]:
     """Somebody who only tells others."""
-    telemetry = Telemetry()
+    telemetry = Counting()
     made = make_wakeup(url, StoreOptions(), telemetry)
     assert isinstance(made, PostgresWakeup)
     try:
@@ -93,6 +125,7 @@ async def test_hints_of_one_moment_are_one(url: str) -> None:
         for number in range(50):
             mouth.wakeup.hint({f"c{number}"})
         assert await ear.hears() == {f"c{number}" for number in range(50)}
+        await mouth.wakeup.close()  # which sends whatever there is left
         assert mouth.telemetry.value("ringonce_hints_total", direction="sent") == 1
 
 
@@ -127,6 +160,7 @@ async def test_a_killed_speaker_says_it_again(pg_database: Database, url: str) -
         await ear.hears()
         mouth.wakeup.hint({"first"})
         assert await ear.hears() == {"first"}
+        await mouth.told()
         with pg_database.connect() as admin:
             killed = admin.execute(
                 "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
@@ -142,7 +176,6 @@ async def test_a_half_open_listener_is_noticed(
 ) -> None:
     """A connection that is open and carries nothing any more: what it tells itself stays away, so it is replaced."""
     monkeypatch.setattr(wakeup, "PING_EVERY", 0.05)
-    monkeypatch.setattr(wakeup, "ECHO_WITHIN", 1.0)
     dead = threading.Event()
 
     def carry(peer: Peer) -> None:
@@ -171,7 +204,9 @@ async def test_a_half_open_listener_is_noticed(
         async with listening(through) as ear, speaking(url) as mouth:
             await ear.hears()
             dead.set()
+            monkeypatch.setattr(wakeup, "ECHO_WITHIN", 1.0)
             assert await ear.hears() == EVERYTHING
+            monkeypatch.setattr(wakeup, "ECHO_WITHIN", PATIENCE)
             mouth.wakeup.hint({"email"})
             assert await ear.hears() == {"email"}
 
@@ -271,11 +306,11 @@ async def test_inside_the_callers_transaction_nothing_is_told(
 async def test_by_hand_and_by_switch(opened: Any, url: str) -> None:
     """A person's retry names its channel; a channel that is switched on may concern everything."""
     sender = await opened()
-    accepted = await sender.notify(event_id="e-1", **TO)
-    id_ = accepted.notifications[0].id
     async with listening(url) as ear:
-        await ear.hears()
-        await sender.cancel(id_)
+        assert await ear.hears() == EVERYTHING
+        accepted = await sender.notify(event_id="e-1", **TO)
+        assert await ear.hears() == {"ok"}
+        await sender.cancel(accepted.notifications[0].id)
         assert await ear.hears() == {"ok"}
         await sender.enable("ok")
         assert await ear.hears() == EVERYTHING

@@ -132,7 +132,8 @@ async def _stay(ringonce: Ringonce, outcome: Outcome) -> None:
     import asyncio
 
     from ringonce.cli.demo_view import calls
-    from ringonce.cli.work import api, serve, stopping
+    from ringonce.cli.signals import stopping
+    from ringonce.cli.work import api, serve
 
     make, listen = api()
     with listen("127.0.0.1", 0, key=None) as listening:

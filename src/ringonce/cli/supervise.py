@@ -47,15 +47,18 @@ class Supervisor:
         self._drain = drain
         self._running: dict[int, asyncio.subprocess.Process] = {}
         self._stop = asyncio.Event()
-        self._told: list[signal.Signals] = []
+        self._told = 0
         self._code = OK
 
     def pass_on(self, number: signal.Signals) -> None:
-        """Pass a signal on: the first one lets the children finish, a second one ends them at once."""
+        """Pass a signal on: the first one lets the children finish, a second one ends them at once.
+
+        Always as SIGTERM: to a child that is only starting, SIGINT would be an exception somewhere in its imports.
+        """
         if not self._told:
             note(f"{number.name}: the workers finish what has begun")
-        self._told.append(number)
-        self._signal(number)
+        self._told += 1
+        self._signal()
         self._stop.set()
 
     async def complete(self) -> bool:
@@ -83,7 +86,7 @@ class Supervisor:
             if code == USAGE or (self._drain and deaths >= MOST_IN_A_ROW):
                 log.error("worker %d ended with %s: all end", number, _words(code))
                 self._fail(USAGE if code == USAGE else FAILED)
-                self._signal(signal.SIGTERM)
+                self._signal()
                 self._stop.set()
                 return
             wait = min(BACKOFF_LAST, BACKOFF_FIRST * 2.0 ** min(deaths - 1, 10))
@@ -109,8 +112,8 @@ class Supervisor:
         )
         self._running[number] = child
         self._telemetry.gauge("ringonce_worker_processes", len(self._running))
-        for told in self._told:
-            _send(child, told)  # it came while this one started
+        for _ in range(self._told):
+            _end(child)  # it came while this one started
         stopping = asyncio.ensure_future(self._stop.wait())
         ending = asyncio.ensure_future(child.wait())
         try:
@@ -128,19 +131,19 @@ class Supervisor:
 
     def _as_told(self, code: int) -> bool:
         """The first signal came before it could do anything at all."""
-        return len(self._told) == 1 and code == -self._told[0]
+        return self._told == 1 and code == -signal.SIGTERM
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self) -> None:
         for child in self._running.values():
-            _send(child, number)
+            _end(child)
 
     def _fail(self, code: int) -> None:
         self._code = max(self._code, code)
 
 
-def _send(child: asyncio.subprocess.Process, number: signal.Signals) -> None:
+def _end(child: asyncio.subprocess.Process) -> None:
     if child.returncode is None:
-        child.send_signal(number)
+        child.terminate()
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:

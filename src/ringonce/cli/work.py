@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import sys
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,11 +24,12 @@ from ringonce.cli.session import (
     say,
     show_json,
 )
+from ringonce.cli.signals import SIGNALS, hand_over, stopping
 
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from cyclopts import App
     from fastapi import FastAPI
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ringonce.config import Config
     from ringonce.engine.worker import Drained
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 MOST_PROCESSES = 256
 
 
@@ -226,7 +225,9 @@ def _several(config: Config, count: int, duties: Sequence[str], *, drain: bool, 
         for number in SIGNALS:
             loop.add_signal_handler(number, supervisor.pass_on, number)
         async with telling(_at(config, 0), telemetry, supervisor.complete):
-            return await supervisor.run()
+            code = await supervisor.run()
+            hand_over(loop, signal.SIG_IGN)  # all have ended, and so does this one
+            return code
 
     return run_async(run())
 
@@ -277,27 +278,6 @@ def _show_left(drained: Drained, enabled: dict[str, bool], *, json: bool) -> Non
     say("drained; left:" if lines else "drained; nothing is left")
     for line in lines:
         say(line)
-
-
-@contextmanager
-def stopping(stop: asyncio.Event) -> Iterator[None]:
-    """The first signal stops gracefully, a second one at once."""
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-
-    def once(number: signal.Signals) -> None:
-        note(f"{number.name}: finishing what has begun")
-        stop.set()
-        loop.remove_signal_handler(number)
-
-    for number in SIGNALS:
-        loop.add_signal_handler(number, once, number)
-    try:
-        yield
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
 
 
 def _log_to_stderr(number: int | None = None) -> None:
