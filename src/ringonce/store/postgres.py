@@ -35,7 +35,7 @@ log = logging.getLogger("ringonce.store")
 
 OLDEST = 140000
 STANDING = 2
-"""Connections that are kept for single statements: one for claims, one for their ends."""
+"""Connections that are kept for single statements, if the pool has more than twice as many: claims and their ends."""
 SILENT = "is the server, or what lies between, overloaded? Else raise store.timeout"
 
 
@@ -69,6 +69,7 @@ class PostgresBackend:
         self._engine: AsyncEngine | None = None
         self._singles: AsyncEngine | None = None
         self._idle: list[AsyncConnection] = []
+        self._standing_most = STANDING if pool_size > 2 * STANDING else 0
 
     def clock(self, now: int | None) -> int | None:
         """As given: the server's own clock serves where nothing is."""
