@@ -171,9 +171,7 @@ class PostgresBackend:
                 await other.close()
             self._idle.clear()
             raise
-        if (
-            self._engine is None or len(self._idle) >= STANDING
-        ):  # it was closed meanwhile, or there are enough
+        if self._engine is None or len(self._idle) >= self._standing_most:  # closed meanwhile, or enough
             await connection.close()
         else:
             self._idle.append(connection)
