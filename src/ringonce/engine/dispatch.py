@@ -11,7 +11,6 @@ from ringonce.core.lane import parse
 from ringonce.core.machine import exhausted
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, judge, unread
-from ringonce.errors import StoreError
 from ringonce.model.outcome import Outcome
 from ringonce.model.policy import OnAuth
 from ringonce.model.quick import quick
@@ -115,6 +114,11 @@ class Lane:
         """Something is under way or held."""
         return bool(self._held)
 
+    @property
+    def lost(self) -> bool:
+        """A claim may have been done whose reply never came: what it leased is still to be given back."""
+        return self._lost is not None
+
     def leases(self) -> list[tuple[UUID, int]]:
         """(id, fence) of every lease that is to be prolonged: what we forgot, or never heard of, may be rescued."""
         return [(id_, holding.fence) for id_, holding in self._held.items()]
@@ -171,6 +175,9 @@ class Lane:
         self._return_ready()
         if self._undone or self._lost is not None:
             await self._undo()
+        while self._lost is not None:
+            await self._shared.clock.sleep(LOST_FOR / 4)
+            await self._undo()
 
     def _return_ready(self) -> None:
         self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in self._ready)
@@ -199,7 +206,7 @@ class Lane:
                 terms=terms,
                 hold=channel.timeout + channel.lease,
             )
-        except StoreError:
+        except BaseException:  # also one that was broken off at its end may have been done
             self._lost = before
             raise
         after = shared.clock.monotonic()

@@ -62,7 +62,9 @@ class Duties:
     async def extend(self) -> float:
         """Prolong all our leases, each by its channel's own length, three times in the shortest.
 
-        Only leases that the lanes know of: a claim whose reply was lost must run out and be rescued.
+        Only leases that the lanes know of: what nobody here knows must run out and be rescued. But as long as a lane
+        gives back what a claim leased whose reply was lost, everything of ours is prolonged: rescued before that, it
+        would be in doubt although it was never sent.
         """
         shared = self._shared
         before = shared.clock.monotonic()
@@ -72,8 +74,9 @@ class Duties:
             lanes.setdefault(self._lease if entry is None else entry.channel.lease, []).append(lane)
         for lease, alike in lanes.items():
             rows = [row for lane in alike for row in lane.leases()]
-            if rows:
-                extended = await shared.store.extend(shared.owner, lease, rows)
+            lost = any(lane.lost for lane in alike)
+            if rows or lost:
+                extended = await shared.store.extend(shared.owner, lease, None if lost else rows)
                 for lane in alike:
                     lane.extended(extended, before + lease / 1_000_000)
         self._extended = before
