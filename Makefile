@@ -33,7 +33,7 @@ OTHERS := 3.12 3.13
 
 help:
 	@echo "make demo      the whole thing against local flaky servers, in a minute"
-	@echo "make test      the tests (10 minutes at most)"
+	@echo "make test      the tests (12 minutes on two cores)"
 	@echo "make test-all  also the slow ones, those that need Debian packages, and other Python versions (45 minutes)"
 	@echo "make bench     measure; PARTS=\"deliver latency\" and RUNS=5 choose, ARGS=--keep keeps it for the documentation"
 	@echo "make check     lint, format, types, layers, documentation"

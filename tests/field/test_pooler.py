@@ -5,11 +5,10 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-import sqlalchemy as sa
 
 from ringonce.app import Ringonce
 from ringonce.store import wakeup
-from tests.servers.pgbouncer import pgbouncer
+from tests.servers.pgbouncer import pgbouncer, prepared
 from tests.servers.postgres import Database
 from tests.store.kit import told
 
@@ -31,14 +30,6 @@ def pooled(pg_database: Database) -> Iterator[Database]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hint that does not come is not waited for long."""
     monkeypatch.setattr(wakeup, "ECHO_WITHIN", 1.0)
-
-
-def prepared(connection: sa.Connection) -> int:
-    """How many statements stay prepared on a connection of the server that has been used for a while."""
-    for _ in range(8):
-        connection.execute(sa.select(sa.literal(1)))
-    query = sa.text("SELECT count(*) FROM pg_prepared_statements WHERE name <> ''")
-    return int(connection.execute(query).scalar_one())
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

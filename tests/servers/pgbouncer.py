@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from tests.servers.ports import free_port
 from tests.servers.postgres import LAUNCHER, Database, account
 
@@ -85,3 +87,11 @@ def _accepts(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def prepared(connection: sa.Connection) -> int:
+    """How many statements stay prepared on a connection of the server that has been used for a while."""
+    for _ in range(8):
+        connection.execute(sa.select(sa.literal(1)))
+    query = sa.text("SELECT count(*) FROM pg_prepared_statements WHERE name <> ''")
+    return int(connection.execute(query).scalar_one())

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from ringonce.store import SqlStore, StoreOptions, make_wakeup, migrate, open_store, wakeup
 from ringonce.store.schema import metadata
 from ringonce.store.wakeup import PostgresWakeup
 from ringonce.telemetry import Telemetry
 from ringonce.testing import check_store
-from tests.servers.pgbouncer import pgbouncer
+from tests.servers.pgbouncer import pgbouncer, prepared
 from tests.servers.postgres import Database
 from tests.store.kit import KINDS, told
 
@@ -27,14 +26,6 @@ def pooled(pg_database: Database) -> Iterator[Database]:
     """An empty database behind a PgBouncer with two connections to the server."""
     with pgbouncer(pg_database) as front:
         yield front
-
-
-def prepared(connection: sa.Connection) -> int:
-    """How many statements stay prepared on a connection of the server that has been used for a while."""
-    for _ in range(8):
-        connection.execute(sa.select(sa.literal(1)))
-    query = sa.text("SELECT count(*) FROM pg_prepared_statements WHERE name <> ''")
-    return int(connection.execute(query).scalar_one())
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
