@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ringonce.core.classify import JSON_API, Rule, classify
+from ringonce.core.compact import json_bytes
+from ringonce.core.es256 import es256, es256_key
+from ringonce.core.sms import phone, segments, sms_text
 from ringonce.core.text import cut, length
+from ringonce.core.url import http_url
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
 from ringonce.model.exchange import (
     Answer,
@@ -65,7 +69,14 @@ __all__ = [
     "ScriptedRequest",
     "classify",
     "cut",
+    "es256",
+    "es256_key",
+    "http_url",
+    "json_bytes",
     "length",
+    "phone",
+    "segments",
+    "sms_text",
 ]
 
 

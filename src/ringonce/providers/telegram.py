@@ -12,7 +12,6 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from urllib.parse import urlsplit
 
 from ringonce.provider import (
     JSON_API,
@@ -31,6 +30,7 @@ from ringonce.provider import (
     PayloadTooLarge,
     Provider,
     Rule,
+    http_url,
     length,
 )
 
@@ -211,17 +211,7 @@ class Telegram(Provider):
             raise ConfigError(
                 "this is no bot token", field="token", mend="write it as BotFather gave it: 123456:ABC…"
             )
-        base = options.base_url.rstrip("/")
-        try:
-            parts = urlsplit(base)
-            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable or parts.query or parts.fragment or not re.fullmatch(r"[\x21-\x7e]+", base):
-            raise ConfigError(
-                "this is not an http or https URL", field="base_url", mend="write https://api.telegram.org"
-            )
-        self._url = f"{base}/bot{options.token}/sendMessage"
+        self._url = f"{http_url(options.base_url, 'base_url')}/bot{options.token}/sendMessage"
 
     @cached_property
     def account(self) -> str:

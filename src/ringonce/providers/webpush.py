@@ -21,9 +21,8 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ringonce.provider import (
@@ -40,6 +39,7 @@ from ringonce.provider import (
     PayloadTooLarge,
     Provider,
     Rule,
+    es256,
 )
 
 _RFC = "RFC 8030"
@@ -187,7 +187,8 @@ class WebPush(Provider):
 
         @lru_cache(maxsize=1024)
         def token(origin: str, expires: int) -> str:
-            return _token(key, origin, expires, options.subject.strip())
+            claims = {"aud": origin, "exp": expires, "sub": options.subject.strip()}
+            return es256(key, {"typ": "JWT"}, claims)
 
         self._token = token
 
@@ -290,15 +291,6 @@ def _extract(salt: bytes, material: bytes) -> bytes:
 def _expand(key: bytes, info: bytes, count: int) -> bytes:
     """RFC 5869 section 2.3; one block of 32 bytes is all that is asked for."""
     return hmac.digest(key, info + b"\x01", "sha256")[:count]
-
-
-def _token(key: ec.EllipticCurvePrivateKey, origin: str, expires: int, subject: str) -> str:
-    """The signed claims (RFC 8292 section 2). The signature is deterministic (RFC 6979)."""
-    header = _base64(_compact({"typ": "JWT", "alg": "ES256"}))
-    signed = f"{header}.{_base64(_compact({'aud': origin, 'exp': expires, 'sub': subject}))}"
-    algorithm = ec.ECDSA(hashes.SHA256(), deterministic_signing=True)
-    r, s = decode_dss_signature(key.sign(signed.encode(), algorithm))
-    return f"{signed}.{_base64(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
 
 def _payload(content: Content, reference: str) -> bytes:

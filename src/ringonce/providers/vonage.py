@@ -1,0 +1,138 @@
+"""Vonage's SMS API: one text per call, as a form; HTTP says 200 whatever happened, the body says what.
+
+Facts: developer.vonage.com/en/api/sms, …/en/api-errors/sms, …/messaging/sms/guides/troubleshooting-sms. The answer
+lists one entry for each part that a long text became. Nothing makes a second send harmless, and each part is billed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from urllib.parse import urlencode
+
+import ringonce.provider as api
+from ringonce.provider import OutcomeClass as To
+
+_ERRORS = "developer.vonage.com/en/api-errors/sms"
+_PARTS = "policy: some parts of a text were taken and some refused, so it may or may not be shown"
+_2XX = range(200, 300)
+_FORMS = {"api_key": "[!-~]+", "api_secret": "[!-~]+", "from_": r"\+?[0-9]{3,15}|[A-Za-z0-9 ]{1,11}"}
+_LIFE = range(20_000, 604_800_001)  # milliseconds
+
+
+def _said(name: str, cls: To, statuses: str, **more: object) -> api.Rule:
+    """A refusal with one of these statuses."""
+    told = {"status": tuple(statuses.split())}
+    return api.Rule(f"vonage.{name}", cls, _ERRORS, status=_2XX, json=told, **more)  # type: ignore[arg-type]
+
+
+RULES: tuple[api.Rule, ...] = (
+    _said("accepted", To.ACCEPTED, "0", message_id="json:message-id"),
+    api.Rule("vonage.in_part", To.TRANSIENT, _PARTS, status=_2XX, json={"status": "in part"}, ambiguous=True),
+    _said("limited", To.RATE_LIMITED, "1 10", scope="channel"),
+    _said("payload", To.INVALID_PAYLOAD, "2 3 12 22"),
+    _said("unroutable", To.INVALID_RECIPIENT, "6"),
+    _said("deactivated", To.INVALID_RECIPIENT, "33", drop_address=True),
+    _said("barred", To.BLOCKED, "7", drop_address=True),
+    _said("sender", To.AUTH, "15", scope="sender"),
+    _said("account", To.AUTH, "4 8 9 11 14 23 29 32"),
+    _said("failed", To.TRANSIENT, "5"),
+    # A status that nobody knows is a refusal all the same.
+    api.Rule("vonage.unknown", To.TRANSIENT, _ERRORS, status=_2XX, text="^[1-9]", at="status"),
+    *api.JSON_API,
+)
+
+
+@dataclass(frozen=True)
+class VonageOptions:
+    """``api_key``, ``api_secret``: the account's. ``from``: a number, or a name of up to eleven letters and digits.
+
+    ``status_callback``: where reports go; empty: where the account says. ``max_segments``: how many short messages one
+    may become; 0: any number.
+    """
+
+    api_key: str
+    api_secret: str = field(repr=False)
+    from_: str
+    status_callback: str = ""
+    max_segments: int = 0
+    base_url: str = "https://rest.nexmo.com"
+
+
+class Vonage(api.Provider):
+    """Short messages."""
+
+    name = "vonage"
+    title = "SMS by Vonage"
+    features = api.Features()
+    second_send = "shown again, billed"
+    rules = tuple(replace(rule, provider_code="json:status") for rule in RULES)
+    Options = VonageOptions
+
+    def __init__(self, options: VonageOptions) -> None:
+        """Check what can be checked. Raises ConfigError; its message never repeats the secret."""
+        super().__init__(options)
+        for name, form in _FORMS.items():
+            if not re.fullmatch(form, getattr(options, name)):
+                mend = f"it has the form {form}"
+                raise api.ConfigError("this is none", field=name.rstrip("_"), mend=mend)
+        self._url = f"{api.http_url(options.base_url, 'base_url')}/sms/json"
+        self._text = partial(api.sms_text, most=options.max_segments)
+        self._report = {}
+        if url := options.status_callback:
+            callback = api.http_url(url, "status_callback", query=True)
+            self._report = {"status-report-req": "1", "callback": callback}
+
+    @cached_property
+    def account(self) -> str:
+        """The key and the sender."""
+        return f"vonage:{self.options.api_key}:{self.options.from_}"
+
+    def address(self, value: object) -> str:
+        """A phone number with its country. Raises InputError."""
+        return api.phone(value)
+
+    def check(self, content: api.Content) -> None:
+        """Refuse HTML alone, data, and what becomes more short messages than are allowed."""
+        super().check(content)
+        self._text(content)
+
+    def request(self, message: api.Message, address: api.Address, context: api.Context) -> api.HttpRequest:
+        """The call."""
+        options, text = self.options, self._text(message.content)
+        form = {
+            "api_key": options.api_key,
+            "api_secret": options.api_secret,
+            "from": options.from_.removeprefix("+"),
+            "to": address.value.removeprefix("+"),
+            "text": text,
+            "type": "text" if api.segments(text).encoding == "gsm7" else "unicode",
+            "client-ref": message.reference,
+            **self._report,
+        }
+        if message.expires_at is not None:
+            left = (message.expires_at - context.now) // 1_000
+            form["ttl"] = str(min(max(left, _LIFE[0]), _LIFE[-1]))
+        headers = (("content-type", "application/x-www-form-urlencoded"), ("user-agent", "ringonce"))
+        return api.HttpRequest("POST", self._url, headers, urlencode(form).encode(), context.timeout)
+
+    @classmethod
+    def outcome(cls, answer: api.Answer, context: api.Context) -> api.Outcome:
+        """All parts have one verdict, or none."""
+        if isinstance(answer, api.HttpAnswer) and answer.status in _2XX and not answer.truncated:
+            answer = replace(answer, body=_joint(answer.body))
+        return super().outcome(answer, context)
+
+
+def _joint(body: bytes) -> bytes:
+    """The entry that decides, alone; what is no such list stays as it is."""
+    try:
+        entries = json.loads(body)["messages"]
+        said = [str(entry["status"]) for entry in entries]
+    except (ValueError, RecursionError, TypeError, LookupError):
+        return body
+    if len(set(said)) > 1 and "0" in said:
+        return b'{"status":"in part"}'
+    return json.dumps(entries[0] | {"status": said[0]}).encode() if said else body

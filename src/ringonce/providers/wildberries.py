@@ -1,0 +1,106 @@
+"""Wildberries' seller API: the public answer to a customer's feedback or question.
+
+Facts: eslazarev/wildberries-sdk ``specs/09-communications.yaml``; dev.wildberries.ru. A feedback is answered by POST, a
+question by PATCH. An answer can be changed once, so that a second send may use that up: after a doubt what is published
+has to be read first. That a feedback exists is not looked at: 204 says no more than that the call was well formed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
+
+import ringonce.provider as api
+from ringonce.provider import OutcomeClass as To
+
+_SPEC = "eslazarev/wildberries-sdk specs/09-communications.yaml"
+_WAIT = ("header:x-ratelimit-retry",)
+_SHORTEST, _LONGEST = 2, 5_000
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_KINDS = ("feedback", "question")
+
+RULES: tuple[api.Rule, ...] = (
+    api.Rule("wildberries.taken", To.ACCEPTED, _SPEC, status=204),
+    api.Rule("wildberries.answered", To.ACCEPTED, _SPEC, status=200, json={"error": False}),
+    api.Rule(
+        "wildberries.refused", To.INVALID_PAYLOAD, _SPEC, status=(200, 400, 413, 422), json={"error": True}
+    ),
+    *api.JSON_API,
+    api.Rule("wildberries.conflict", To.INVALID_PAYLOAD, _SPEC, status=409),
+    api.Rule("wildberries.gone", To.INVALID_RECIPIENT, _SPEC, status=404, json={"error": True}),
+    # The limit is the seller's, for all methods of feedbacks and questions together.
+    api.Rule("wildberries.limited", To.RATE_LIMITED, _SPEC, status=429, retry_after=_WAIT, scope="channel"),
+    api.Rule(
+        "wildberries.failed",
+        To.TRANSIENT,
+        "policy: it may have been published; a repeat may use up the only change",
+        status=range(500, 600),
+        ambiguous=True,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class WildberriesOptions:
+    """``token``: of the category feedbacks and questions. ``base_url``: of the sandbox or of a stand-in."""
+
+    token: str = field(repr=False)
+    base_url: str = "https://feedbacks-api.wildberries.ru"
+
+
+class Wildberries(api.Provider):
+    """Answers to feedbacks and questions."""
+
+    name = "wildberries"
+    title = "Wildberries feedbacks and questions"
+    features = api.Features(title=False, max_text=_LONGEST)
+    in_doubt = api.InDoubt.LOOKUP
+    second_send = "may use up the only change"
+    rules = tuple(replace(rule, provider_code="json:errorText") for rule in RULES)
+    Options = WildberriesOptions
+
+    def __init__(self, options: WildberriesOptions) -> None:
+        """Check token and URL. Raises ConfigError; its message never repeats the token."""
+        super().__init__(options)
+        if not re.fullmatch(r"[!-~]{1,4096}", options.token):
+            raise api.ConfigError("this is no token", field="token", mend="copy it from the seller's portal")
+        self._url = api.http_url(options.base_url, "base_url")
+        self._headers = (
+            ("content-type", "application/json"),
+            ("user-agent", "ringonce"),
+            ("authorization", options.token),
+        )
+
+    @cached_property
+    def account(self) -> str:
+        """A digest of the token, which is of one seller."""
+        return f"wildberries:{sha256(self.options.token.encode()).hexdigest()[:8]}"
+
+    def address(self, value: object) -> str:
+        """``{"feedback": id}`` or ``{"question": id}``, or as text ``feedback:id``. Raises InputError."""
+        if isinstance(value, dict) and len(value) == 1:
+            kind, id_ = next(iter(value.items()))
+        else:
+            kind, _, id_ = value.strip(" ").partition(":") if isinstance(value, str) else ("", "", "")
+        if kind not in _KINDS or not isinstance(id_, str) or not _ID.fullmatch(id_):
+            mend = 'give {"feedback": "…"} or {"question": "…"} with its id'
+            raise api.InputError("this is neither a feedback nor a question", field="address", mend=mend)
+        return f"{kind}:{id_}"
+
+    def check(self, content: api.Content) -> None:
+        """Refuse titles, HTML alone, data, and texts of less than 2 or more than 5,000 characters."""
+        super().check(content)
+        if len((content.text or "").strip()) < _SHORTEST:
+            raise api.InputError("an answer has two characters", field="content.text", mend="say more")
+
+    def request(self, message: api.Message, address: api.Address, context: api.Context) -> api.HttpRequest:
+        """The call that publishes the answer."""
+        kind, _, id_ = address.value.partition(":")
+        said: dict[str, object] = {"text": message.content.text}
+        method, path = "POST", "/api/v1/feedbacks/answer"
+        if kind == "question":
+            method, path, said = "PATCH", "/api/v1/questions", {"answer": said, "state": "wbRu"}
+        body = api.json_bytes({"id": id_, **said}, "content.text")
+        return api.HttpRequest(method, self._url + path, self._headers, body, context.timeout)
