@@ -10,6 +10,7 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from hashlib import sha256
 from urllib.parse import urlencode
 
 import ringonce.provider as api
@@ -53,7 +54,7 @@ class VonageOptions:
     may become; 0: any number.
     """
 
-    api_key: str
+    api_key: str = field(repr=False)
     api_secret: str = field(repr=False)
     from_: str
     status_callback: str = ""
@@ -87,8 +88,8 @@ class Vonage(api.Provider):
 
     @cached_property
     def account(self) -> str:
-        """The key and the sender."""
-        return f"vonage:{self.options.api_key}:{self.options.from_}"
+        """A digest of the key, and the sender."""
+        return f"vonage:{sha256(self.options.api_key.encode()).hexdigest()[:8]}:{self.options.from_}"
 
     def address(self, value: object) -> str:
         """A phone number with its country. Raises InputError."""
