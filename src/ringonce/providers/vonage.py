@@ -122,7 +122,7 @@ class Vonage(api.Provider):
     @classmethod
     def outcome(cls, answer: api.Answer, context: api.Context) -> api.Outcome:
         """All parts have one verdict, or none."""
-        if isinstance(answer, api.HttpAnswer) and answer.status in _2XX and not answer.truncated:
+        if isinstance(answer, api.HttpAnswer):
             answer = replace(answer, body=_joint(answer.body))
         return super().outcome(answer, context)
 
