@@ -79,9 +79,11 @@ class ApnsApi(HttpStandIn):
         """When the dead ones were seen dead, in milliseconds UTC."""
         self.shown: dict[str, dict[str, Any]] = {}
         """What each device shows, by collapse id."""
+        self.tokens: set[str] = set()
+        """Every token that came, good or not."""
         self.topic = topic
         self._foreign = frozenset(foreign)
-        self._clock = clock
+        self.clock = clock
         self._issued: list[int] = []
         if key_file is not None:
             Path(key_file).write_text(self.key, "ascii")
@@ -149,11 +151,12 @@ class ApnsApi(HttpStandIn):
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             return _no(403, "MissingProviderToken")
+        self.tokens.add(token)
         claims = self._claims(token)
         if claims is None or type(claims.get("iat")) is not int:
             return _no(403, "InvalidProviderToken")
         issued: int = claims["iat"]
-        if not issued <= self._clock() < issued + OLDEST:
+        if not issued <= self.clock() < issued + OLDEST:
             return _no(403, "ExpiredProviderToken")
         if any(0 < abs(issued - other) < YOUNGEST for other in self._issued):
             return _no(429, "TooManyProviderTokenUpdates")
