@@ -29,9 +29,9 @@ _KEYS = "BadCertificateEnvironment BadEnvironmentKeyInToken BadEnvironmentKeyIdI
 _OURS = "BadCollapseId BadExpirationDate BadMessageId BadPath BadPriority DuplicateHeaders InvalidPushType PayloadEmpty"
 
 
-def _told(name: str, cls: To, reasons: str, **more: object) -> api.Rule:
+def _told(name: str, cls: To, reasons: str, source: str = _DOC, **more: object) -> api.Rule:
     """An answer with one of these reasons."""
-    return api.Rule(f"apns.{name}", cls, _DOC, json={"reason": tuple(reasons.split())}, **more)  # type: ignore[arg-type]
+    return api.Rule(f"apns.{name}", cls, source, json={"reason": tuple(reasons.split())}, **more)  # type: ignore[arg-type]
 
 
 RULES: tuple[api.Rule, ...] = (
@@ -43,7 +43,7 @@ RULES: tuple[api.Rule, ...] = (
     _told("bad_token", To.INVALID_RECIPIENT, "BadDeviceToken", status=400, drop_address=True),
     _told("other_topic", To.INVALID_RECIPIENT, "DeviceTokenNotForTopic", status=400, drop_address=True),
     _told("topic", To.AUTH, "BadTopic MissingTopic TopicDisallowed"),
-    _told("expired", To.AUTH, "ExpiredProviderToken", refresh=True),
+    _told("expired", To.AUTH, "ExpiredProviderToken", f"{_DOC}; a clock may be wrong", refresh=True),
     _told("too_many_tokens", To.AUTH, "TooManyProviderTokenUpdates"),
     _told("refused", To.AUTH, f"BadCertificate Forbidden InvalidProviderToken MissingProviderToken {_KEYS}"),
     _told("busy_device", To.RATE_LIMITED, "TooManyRequests", scope="address"),
