@@ -31,7 +31,7 @@ def test_call() -> None:
     assert json.loads(request.body)["content"] == "Order 42\n\non its way"
 
 
-def test_SECU_04_nobody_is_mentioned() -> None:
+def test_nobody_is_mentioned() -> None:
     """What stands in a text mentions nobody, is no markup and hides no link; a visible link stays as it is."""
     body = json.loads(call(text="@everyone <@1> **x** [pay](https://evil.test/a_b) # `c`").body)
     assert body["allowed_mentions"] == {"parse": []}

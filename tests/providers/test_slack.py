@@ -31,7 +31,7 @@ def test_call() -> None:
     assert json.loads(request.body) == {"text": "Order 42\n\non its *way*", "mrkdwn": False}
 
 
-def test_SECU_04_nobody_is_mentioned() -> None:
+def test_nobody_is_mentioned() -> None:
     """What stands in a text mentions nobody and hides no link: the three control characters are escaped."""
     said = json.loads(call(text="<!here> <@U1> <https://evil.test|pay> & co").body)["text"]
     assert said == "&lt;!here&gt; &lt;@U1&gt; &lt;https://evil.test|pay&gt; &amp; co"

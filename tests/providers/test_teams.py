@@ -42,7 +42,7 @@ def test_call() -> None:
     assert said["attachments"][0]["content"]["type"] == "AdaptiveCard"
 
 
-def test_SECU_04_texts_are_shown_as_they_are() -> None:
+def test_texts_are_shown_as_they_are() -> None:
     """Title and lines are text runs, which know neither markup nor mentions; an empty line stays one."""
     shown = blocks(title="Order *42*", text="<at>Ann</at> [pay](https://evil.test)\n\n**on** its way")
     assert {block["type"] for block in shown} == {"RichTextBlock"}
