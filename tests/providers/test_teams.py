@@ -52,6 +52,7 @@ def test_texts_are_shown_as_they_are() -> None:
         [{"type": "TextRun", "text": " "}],
         [{"type": "TextRun", "text": "**on** its way"}],
     ]
+    assert [block.get("spacing") for block in blocks(text="a\nb\n\nc")] == [None, "None", None, "None"]
 
 
 def test_title_alone() -> None:

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from ringonce.config import from_mapping
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
+from ringonce.parts import entries
 from ringonce.provider import HttpAnswer, HttpRequest, InDoubt
 from ringonce.providers.whatsapp import RULES, WhatsApp, WhatsAppOptions
 from ringonce.testing import check_provider
@@ -168,3 +170,6 @@ def test_a_code_means_the_same_in_both_forms(code: int) -> None:
 def test_declarations() -> None:
     """A doubt waits ten minutes for a receipt, and then counts as sent."""
     assert (WhatsApp.in_doubt, WhatsApp.hold_for) == (InDoubt.HOLD, 600_000_000)
+    channel = {"provider": "whatsapp", **OPTIONS}
+    policy = entries(from_mapping({"channels": {"a": channel}}))["a"].channel.policy
+    assert (policy.in_doubt, policy.hold_for) == (InDoubt.HOLD, 600_000_000)
