@@ -22,15 +22,16 @@ _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encod
 _UNITS: Final = {"utf16": "UTF-16 code units", "bytes": "bytes", "chars": "characters"}
 
 
-def base_url(value: str, usual: str) -> str:
+def base_url(value: str, usual: str, key: str = "base_url") -> str:
     """The URL that a vendor's paths are put behind, without a slash at its end.
 
     Args:
         value: as configured; a stand-in's or a proxy's in place of the vendor's own.
         usual: the vendor's, for the mend.
+        key: the option's name.
 
     Raises:
-        ConfigError: for the key ``base_url``; its message does not repeat the value.
+        ConfigError: for ``key``; its message does not repeat the value.
     """
     base = value.rstrip("/")
     try:
@@ -39,7 +40,7 @@ def base_url(value: str, usual: str) -> str:
     except ValueError:
         usable = False
     if not usable or parts.query or parts.fragment or not re.fullmatch(r"[\x21-\x7e]+", base):
-        raise ConfigError("this is not an http or https URL", field="base_url", mend=f"write {usual}")
+        raise ConfigError("this is not an http or https URL", field=key, mend=f"write {usual}")
     return base
 
 
