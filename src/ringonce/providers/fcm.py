@@ -236,7 +236,8 @@ class Fcm(Provider):
         if not _PROJECT.fullmatch(project):
             raise ConfigError("there is no project id", field="project_id", mend="write the project's id")
         self._project = project
-        self._url = f"{base_url(options.base_url, 'https://fcm.googleapis.com')}/v1/projects/{quote(project, safe='')}/messages:send"
+        home = base_url(options.base_url, "https://fcm.googleapis.com")
+        self._url = f"{home}/v1/projects/{quote(project, safe='')}/messages:send"
         self._headers: tuple[str | None, tuple[tuple[str, str], ...]] = (None, ())
 
     @cached_property
