@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ringonce.core.classify import JSON_API, Rule, classify
+from ringonce.core.spelling import JSON_HEADERS, base_url, digest, fits, json_call, secret_text, together
 from ringonce.core.text import cut, length
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
 from ringonce.model.exchange import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JSON_API",
+    "JSON_HEADERS",
     "Address",
     "Answer",
     "Code",
@@ -63,9 +65,15 @@ __all__ = [
     "Rule",
     "ScriptedAnswer",
     "ScriptedRequest",
+    "base_url",
     "classify",
     "cut",
+    "digest",
+    "fits",
+    "json_call",
     "length",
+    "secret_text",
+    "together",
 ]
 
 
@@ -123,6 +131,8 @@ class Provider:
     """Further names under which ``classify`` knows this provider's answers."""
     features: ClassVar[Features] = Features()
     in_doubt: ClassVar[InDoubt] = InDoubt.ASSUME_SENT
+    hold_for: ClassVar[int | None] = None
+    """With ``InDoubt.HOLD``: microseconds after which it counts as sent; None: a person or a receipt decides."""
     second_send: ClassVar[str] = "shown again"
     """What the receiver makes of a second send under the same client reference."""
     unknown_budget: ClassVar[int | None] = None

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Final, TypeAlias
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -44,6 +44,7 @@ from ringonce.provider import (
     PayloadTooLarge,
     Provider,
     Rule,
+    base_url,
     classify,
 )
 
@@ -235,9 +236,8 @@ class Fcm(Provider):
         if not _PROJECT.fullmatch(project):
             raise ConfigError("there is no project id", field="project_id", mend="write the project's id")
         self._project = project
-        self._url = (
-            f"{_http(options.base_url, 'base_url')}/v1/projects/{quote(project, safe='')}/messages:send"
-        )
+        home = base_url(options.base_url, "https://fcm.googleapis.com")
+        self._url = f"{home}/v1/projects/{quote(project, safe='')}/messages:send"
         self._headers: tuple[str | None, tuple[tuple[str, str], ...]] = (None, ())
 
     @cached_property
@@ -470,23 +470,10 @@ def _service_account(given: str | dict[str, Any]) -> _Account:
     return _Account(
         email=texts["client_email"],
         project_id=str(told.get("project_id") or ""),
-        token_uri=_http(texts["token_uri"], "credentials"),
+        token_uri=base_url(texts["token_uri"], "https://…", "credentials"),
         key_id=str(told.get("private_key_id") or ""),
         key=key,
     )
-
-
-def _http(url: str, name: str) -> str:
-    """The URL without a slash at its end. Raises ConfigError."""
-    base = url.rstrip("/")
-    try:
-        parts = urlsplit(base)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment or not re.fullmatch(r"[\x21-\x7e]+", base):
-        raise ConfigError("this is not an http or https URL", field=name, mend="write https://…")
-    return base
 
 
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
