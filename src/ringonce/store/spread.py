@@ -53,7 +53,9 @@ class Spread:
         parameters: dict[str, Any] = {}
         columns = zip(*rows, strict=True) if rows else [()] * len(self._columns)
         for place, ((bound, text, spell), values) in enumerate(zip(self._columns, columns, strict=True)):
-            alike = place > 0 and bool(values) and values.count(values[0]) == len(values)
+            alike = bool(
+                place and values and values[0] == values[-1] and values.count(values[0]) == len(values)
+            )
             own = () if alike else values
             parameters[bound] = spell(own) if spell else clean_all(own)
             if place:
