@@ -161,9 +161,9 @@ class Dialect:
         """A table of rows that the caller binds."""
         return self.make_given(name, types)
 
-    def inserted(self, table: sa.Table, names: Sequence[str]) -> Given:
+    def inserted(self, table: sa.Table, names: Sequence[str], called: str = "r") -> Given:
         """Rows that are to be inserted into a table, or looked up there."""
-        return self.make_inserted("r", {name: table.c[name].type for name in names})
+        return self.make_inserted(called, {name: table.c[name].type for name in names})
 
 
 def _among_array(column: Any, name: str) -> sa.ColumnElement[bool]:

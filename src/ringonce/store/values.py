@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _QUICK = msgspec.json.encode
 _ENCODE = json.JSONEncoder(separators=(",", ":"), default=str).encode
+_BEGUN = blake2b(digest_size=16)
 _TEXTS = [b"+" + length.to_bytes(8, "big") for length in range(512)]
 """What stands before a text of this length."""
 PRIORITIES = {"high": 0, "normal": 1, "low": 2}
@@ -50,6 +51,7 @@ def is_unicode(text: str) -> bool:
 
 def digest(*parts: str | None) -> bytes:
     """Digest length-prefixed parts to 16 bytes (BLAKE2b); null is a part of its own kind."""
+    begun = _BEGUN.copy()
     whole = b""
     for part in parts:
         if part is None:
@@ -58,7 +60,8 @@ def digest(*parts: str | None) -> bytes:
             raw = part.encode("utf-8", "surrogatepass")
             length = len(raw)
             whole += (_TEXTS[length] if length < len(_TEXTS) else b"+" + length.to_bytes(8, "big")) + raw
-    return blake2b(whole, digest_size=16).digest()
+    begun.update(whole)
+    return begun.digest()
 
 
 def dump(value: Mapping[str, object]) -> str:
