@@ -1,4 +1,4 @@
-"""SQLite: one thread with one connection; waiting calls share a commit, each in a savepoint of its own."""
+"""SQLite: one thread with one connection; waiting calls share a commit, and no failure is another's."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ BUSY_SECONDS = 5.0
 """SQLite itself waits so long for another program's lock; then the whole transaction is tried again."""
 CACHE = 32 * 1024
 """KiB of pages that SQLite keeps; its 2 MiB would make it read again what it has just written."""
+CHECKPOINT = 4_000
+"""Pages in the log after which it is brought into the file, 16 MB: a page that changes often is then copied once."""
 TOGETHER = 64
 """Calls that share one commit at most."""
 
@@ -262,20 +264,26 @@ class SqliteBackend:
         connection, raw = self._connection, self._raw
         begin = "BEGIN IMMEDIATE" if batch[0].write else "BEGIN"
         deadline = time.monotonic() + PATIENCE
-        attempt = 0
+        attempt, careful = 0, False
         while True:
             try:
                 with self._transaction(connection, begin):
                     before = raw.total_changes
                     for call in batch:
-                        self._one(connection, call, alone=len(batch) == 1)
+                        if careful:
+                            self._one(connection, call)
+                        else:
+                            call.outcome = (True, call.work(connection))
                     if raw.total_changes != before:
                         # What was stored at a time that the wall clock may be set back behind, is never "later".
                         change(connection, _TICK, {"latest": self._latest})
             except Exception as error:
                 told = translate(error, self.dialect, self.where)
                 if not isinstance(told, AgainError):
-                    raise told from error
+                    if careful or len(batch) == 1:
+                        raise told from error
+                    careful = True  # one of them is to blame: again, each in a savepoint of its own
+                    continue
                 if time.monotonic() > deadline:
                     raise StoreUnavailable(
                         f"{self.where} is locked by another program",
@@ -292,7 +300,7 @@ class SqliteBackend:
         try:
             self._raw.execute(begin)
             yield
-            self._raw.commit()
+            self._raw.execute("COMMIT")
         except self._raw.Error as error:
             raise sa.exc.DBAPIError.instance(begin, None, error, self._raw.Error) from error
         finally:
@@ -300,11 +308,8 @@ class SqliteBackend:
             if connection.in_transaction():
                 connection.rollback()
 
-    def _one(self, connection: sa.Connection, call: Call, *, alone: bool) -> None:
-        """One call; its failure rolls back its own work alone."""
-        if alone:
-            call.outcome = (True, call.work(connection))
-            return
+    def _one(self, connection: sa.Connection, call: Call) -> None:
+        """One call among others; its failure rolls back its own work alone."""
         self._raw.execute("SAVEPOINT call")
         try:
             call.outcome = (True, call.work(connection))
@@ -337,12 +342,13 @@ class SqliteBackend:
         self._engine = engine
         try:
             connection = engine.connect()
-            raw = self._raw = connection.connection.driver_connection
-            cursor = raw.cursor()
+            self._raw = connection.connection.driver_connection
+            cursor = self._raw.cursor()
             if journal is not None:
                 cursor.execute(f"PRAGMA journal_mode={'WAL' if journal == 'wal' else 'DELETE'}")
             cursor.execute(f"PRAGMA synchronous={'NORMAL' if options.synchronous == 'normal' else 'FULL'}")
             cursor.execute(f"PRAGMA cache_size=-{CACHE}")
+            cursor.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
             cursor.close()
             if not options.memory and new:
                 self._held.enter_context(one_library(options.path, module.__name__.split(".")[0]))

@@ -146,7 +146,9 @@ class Verdicts:
             parameters = self._ends.bind(rows) | self._told.bind(events) | known
             return {values[0] for values in fetch(connection, self._whole, parameters)}
         # Looked up first: SQLite has one writer at a time, so what holds now holds until the commit.
-        named = self._known.bind([(change.id, row.state.version, change.guard[1]) for change, row, _ in ended if change.guard])
+        named = self._known.bind(
+            [(change.id, row.state.version, change.guard[1]) for change, row, _ in ended if change.guard]
+        )
         done = {values[0] for values in fetch(connection, self._stands, named | known)}
         if len(done) < len(rows):
             rows = [row for row in rows if row[0] in done]
