@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ringonce.core.lane import parse
-from ringonce.core.machine import exhausted
 from ringonce.engine.credentials import Missing
-from ringonce.engine.exchange import NO_CALL_LEFT, STORED, attempt_row, build, judge, unread
+from ringonce.engine.exchange import attempt_row, build, judge, unread
+from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of
 from ringonce.model.outcome import Outcome
 from ringonce.model.policy import OnAuth
 from ringonce.model.quick import quick
@@ -29,14 +30,17 @@ if TYPE_CHECKING:
     from ringonce.engine.settle import Settler
     from ringonce.engine.traffic import Traffic
     from ringonce.model.exchange import Answer, Request
-    from ringonce.ports import Claimed, Clock, Entropy, Probe, Row, Settled, Store, Wire
+    from ringonce.ports import Claimed, Clock, Entropy, Probe, Row, Settled, Store, Terms, Wire
 
 log = logging.getLogger("ringonce")
 
 POLL_BUSY = 0.02
 POLL_IDLE = 1.0
 WAVE = 4
-"""While more waits than was taken, a claim is for a quarter of the slots at least: fewer, larger transactions."""
+"""While more waits than was taken, a claim is for a quarter of the slots: smaller ones cost more transactions, and
+with larger ones claim, calls and settle take turns instead of running beside each other."""
+SMALL = 50
+"""A claim of so many rows is not made smaller for that."""
 LOST_FOR = 1.0
 """Seconds for which a claim whose reply was lost may still come to be: what it leased is looked for as long."""
 
@@ -65,13 +69,13 @@ class Shared:
             self.stamp = stamp
 
 
-@dataclass(slots=True)
-class Holding:
-    """A lease that we know of. ``until``: monotonic time until which it is certainly ours."""
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A claim that is to be made: of so many rows, on what terms, and whether their attempts begin with it."""
 
-    fence: int
-    until: float
-    lane: str = ""
+    wanted: int
+    terms: Terms | None
+    begin: bool
 
 
 @quick
@@ -107,6 +111,7 @@ class Lane:
         self._lost: float | None = None
         self._probes: dict[UUID, tuple[Probe, ...]] = {}
         self._wait = POLL_IDLE
+        self._coming: asyncio.Task[None] | None = None
         self.wake = _nothing
 
     @property
@@ -131,6 +136,7 @@ class Lane:
 
     async def turn(self) -> float:
         """One wave at most. Returns the seconds to wait before the next."""
+        await self._come()
         if self._paused:
             self._paused = False
             self._return_ready()
@@ -148,7 +154,8 @@ class Lane:
         free = entry.channel.concurrency - len(self._flying)
         if free <= 0 or (self._full and self._flying and free * WAVE < entry.channel.concurrency):
             return POLL_IDLE  # an answer wakes the loop before
-        await self._claim(entry, free)
+        if not self._ready:
+            await self._claim(entry, self._ask(entry, free))
         entry = self._entry()
         if entry is None or self._paused:
             return 0.0  # what was claimed before this was known goes back
@@ -162,6 +169,7 @@ class Lane:
             self._poll = min(POLL_IDLE, self._poll * 2)
             return min(self._wait, self._poll * (0.5 + self._shared.entropy.jitter()))
         self._poll = POLL_BUSY
+        await self._ask_ahead(entry, free - len(wave))
         await self._wave(entry, wave, held.credential)
         return 0.0 if self._ready or self._full else POLL_BUSY * self._shared.entropy.jitter()
 
@@ -170,8 +178,23 @@ class Lane:
         entry = self._shared.channels.get(self.name)
         return entry if entry is not None and entry.channel.enabled else None
 
+    async def _ask_ahead(self, entry: Entry, free: int) -> None:
+        """Have the database work on the next claim while this wave is built and sent, if there is room for it."""
+        if self._full:
+            ask = self._ask(entry, free)
+            if ask.wanted * WAVE >= entry.channel.concurrency:
+                self._coming = asyncio.get_running_loop().create_task(self._claim(entry, ask))
+                await self._shared.clock.sleep(0)  # so that it is on its way
+
+    async def _come(self) -> None:
+        """Wait for the claim that is on its way, if one is. Raises what it raised."""
+        coming, self._coming = self._coming, None
+        if coming is not None:
+            await coming
+
     async def give_back(self) -> None:
         """Give everything back that led to no call: rows claimed and not begun, marks that were not used."""
+        await self._come()
         self._return_ready()
         if self._undone or self._lost is not None:
             await self._undo()
@@ -180,21 +203,25 @@ class Lane:
             await self._undo()
 
     def _return_ready(self) -> None:
-        self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in self._ready)
+        self._undone.update((claimed.row.id, fence_of(claimed.row)) for claimed in self._ready)
         self._ready.clear()
 
-    async def _claim(self, entry: Entry, free: int) -> None:
-        """Top the ready rows up, and begin their attempts in the same breath where nothing stands between."""
+    def _ask(self, entry: Entry, free: int) -> Ask:
+        """What the next claim is to be."""
         shared, channel = self._shared, entry.channel
-        if len(self._ready) >= free:
-            return
         begin = not (shared.guards.watching or entry.provider.stored) and shared.credentials.ready(entry)
+        terms = shared.traffic.terms(entry, (holding.lane for holding in self._held.values()))
         # A small prefetch keeps the slots full while the next claim is on its way; what has begun is sent at once,
         # unless the channel takes the doubts about a prefetch upon itself.
         # And a token that was taken is for a call that is made now.
-        terms = shared.traffic.terms(entry, (holding.lane for holding in self._held.values()))
-        ahead = free > 1 and not (begin and channel.mark) and not (terms is not None and terms.limited)
-        wanted = free + (channel.concurrency if ahead else 0) - len(self._ready)
+        ahead = not (begin and channel.mark) and not (terms is not None and terms.limited)
+        most = free + (channel.concurrency if ahead and channel.concurrency > 1 else 0) - len(self._ready)
+        wanted = min(most, max(SMALL, channel.concurrency // WAVE)) if self._full else most
+        return Ask(wanted, terms, begin=begin)
+
+    async def _claim(self, entry: Entry, ask: Ask) -> None:
+        """Top the ready rows up, and begin their attempts in the same breath where nothing stands between."""
+        shared, channel, wanted, begin = self._shared, entry.channel, ask.wanted, ask.begin
         before = shared.clock.monotonic()
         try:
             batch = await shared.store.claim(
@@ -203,7 +230,7 @@ class Lane:
                 wanted,
                 channel.lease,
                 begin=begin,
-                terms=terms,
+                terms=ask.terms,
                 hold=channel.timeout + channel.lease,
             )
         except BaseException:  # also one that was broken off at its end may have been done
@@ -216,11 +243,11 @@ class Lane:
         shared.traffic.learn(batch)
         until = before + channel.lease / 1_000_000
         for claimed in batch.rows:
-            self._held[claimed.row.id] = Holding(_fence(claimed.row), until, claimed.lane)
+            self._held[claimed.row.id] = Holding(fence_of(claimed.row), until, claimed.lane)
             if claimed.probe:
                 self._probes[claimed.row.id] = claimed.probe
         if begin and after - before > channel.lease / 2_000_000:
-            self._undone.update((claimed.row.id, _fence(claimed.row)) for claimed in batch.rows)
+            self._undone.update((claimed.row.id, fence_of(claimed.row)) for claimed in batch.rows)
         else:
             self._ready.extend(batch.rows)
         await shared.refresh(batch.stamp)
@@ -240,8 +267,8 @@ class Lane:
         if missing.refused:
             told = len(rows) if entry.channel.policy.on_auth is OnAuth.FAIL else 1
             for claimed in rows[:told]:
-                self._settle_unbegun(claimed.row, Answered(_number(claimed.row), outcome, begun=False))
-        leases = {claimed.row.id: _fence(claimed.row) for claimed in rows[told:]}
+                self._settle_unbegun(claimed.row, Answered(number_of(claimed.row), outcome, begun=False))
+        leases = {claimed.row.id: fence_of(claimed.row) for claimed in rows[told:]}
         self._undone.update(leases)  # should the release fail, they are given back all the same
         passed = missing.until - self._shared.credentials.now()
         await self._shared.store.release(
@@ -256,7 +283,7 @@ class Lane:
 
     async def _wave(self, entry: Entry, wave: list[Claimed], credential: str | None) -> None:
         """Send a wave. Whatever goes wrong on the way, each of its rows ends in the air, settled or given back."""
-        self._pending = {claimed.row.id: _fence(claimed.row) for claimed in wave}
+        self._pending = {claimed.row.id: fence_of(claimed.row) for claimed in wave}
         try:
             await self._carry(entry, wave, credential)
         finally:
@@ -272,14 +299,14 @@ class Lane:
         ended: list[tuple[Row, Answered | Cancel | Expire]] = []
         for claimed in wave:
             row = claimed.row
-            event = _end(entry, claimed, now)
+            event = no_call(entry, claimed, now)
             if event is not None:
                 ended.append((row, event))
                 continue
             built = build(entry, claimed, now, self._shared.entropy, credential)
             if isinstance(built, Outcome):
-                ended.append((row, Answered(_number(row), built, begun=False)))
-            elif _begun(row):
+                ended.append((row, Answered(number_of(row), built, begun=False)))
+            elif has_begun(row):
                 begun.append((claimed, built))
             else:
                 others[row.id] = (claimed, built)
@@ -287,7 +314,7 @@ class Lane:
             self._send(entry, begun, credential)
         if others:
             await self._mark_and_send(entry, others, credential)
-        if marks := [(row.id, _fence(row)) for row, _ in ended if _begun(row)]:
+        if marks := [(row.id, fence_of(row)) for row, _ in ended if has_begun(row)]:
             await self._shared.store.undo(self._shared.owner, marks)
         for row, event in ended:
             self._settle_unbegun(row, event)
@@ -306,18 +333,18 @@ class Lane:
         for claimed, wait in answer.unasked:
             await self._shared.store.release(
                 self._shared.owner,
-                [(claimed.row.id, _fence(claimed.row))],
+                [(claimed.row.id, fence_of(claimed.row))],
                 due_at=now + wait,
                 note=Note("guard_failed", {"subject": claimed.row.subject}),
             )
-            self._forget(claimed.row.id, _fence(claimed.row))
+            self._forget(claimed.row.id, fence_of(claimed.row))
 
     async def _mark_and_send(
         self, entry: Entry, requests: Mapping[UUID, tuple[Claimed, Request]], credential: str | None
     ) -> None:
         """Begin the attempts durably, then hand the requests over in the same tick."""
         shared = self._shared
-        rows = [(c.row.id, _fence(c.row), c.row.state.version) for c, _ in requests.values()]
+        rows = [(c.row.id, fence_of(c.row), c.row.state.version) for c, _ in requests.values()]
         before = shared.clock.monotonic()
         # When this fails, the mark may have been written and only its reply lost: the wave's end takes it back.
         marked = await shared.store.mark(shared.owner, rows)
@@ -345,10 +372,10 @@ class Lane:
             holding = self._held.get(row.id)
             if holding is None or started >= holding.until or self._paused:
                 continue
-            number = _number(row) if numbers is None else numbers[row.id]
+            number = number_of(row) if numbers is None else numbers[row.id]
             probes = self._probes.get(row.id, ())
             batch.append((Flight(entry, row, number, started_at, started, credential, probes), request))
-            sent.append((row.id, _fence(row)))
+            sent.append((row.id, fence_of(row)))
         if batch:
             # A wire that raises has taken none of them: the wave's end takes their marks back.
             shared.wire.submit(batch, self.deliver)
@@ -401,7 +428,7 @@ class Lane:
             entry, row.tenant, outcome, flight.started_at, ended_at, flight.probes
         )
         event = Answered(flight.number, outcome, excused=ruling.excused)
-        guard = (self._shared.owner, _fence(row))
+        guard = (self._shared.owner, fence_of(row))
         return ruling, Change(row.id, event, guard=guard, attempt=attempt, row=row)
 
     def _landed(self, settled: Settled) -> None:
@@ -417,7 +444,7 @@ class Lane:
         self._pending.pop(row.id, None)
         if isinstance(event, Answered):
             self._probes.pop(row.id, None)  # an answer of a kind: the table has said what follows
-        change = Change(row.id, event, guard=(self._shared.owner, _fence(row)))
+        change = Change(row.id, event, guard=(self._shared.owner, fence_of(row)))
         self._shared.settler.put(change, self._landed)
 
     def _forget(self, id_: UUID, fence: int) -> None:
@@ -453,31 +480,3 @@ class Lane:
 
 def _nothing() -> None:
     """Nobody waits for this lane yet."""
-
-
-def _fence(row: Row) -> int:
-    return row.lease.fence if row.lease else 0
-
-
-def _begun(row: Row) -> bool:
-    return row.lease is not None and row.lease.started_at is not None
-
-
-def _number(row: Row) -> int:
-    return 1 if row.lease is None else row.lease.number
-
-
-def _end(entry: Entry, claimed: Claimed, now: int) -> Answered | Cancel | Expire | None:
-    """Why no call is made, if so."""
-    row = claimed.row
-    if row.state.expires_at is not None and row.state.expires_at <= now:
-        return Expire()
-    if claimed.address_changed and row.address and row.address.invalidated_at is None:
-        return Cancel(by="address", reason="the address has another owner now")
-    if exhausted(row.state, entry.channel.policy):
-        # max_attempts was lowered while the row waited.
-        return Answered(_number(row), NO_CALL_LEFT, begun=False)
-    if entry.provider.stored:
-        # It was not due when it was accepted, or its channel was off: now it goes into the inbox.
-        return Answered(_number(row), STORED, begun=False)
-    return None
