@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from ringonce.core.lane import SEPARATOR, of_group
 from ringonce.ports import PROBED, RETRY_LEASE, Batch, Claimed, Marked
 from ringonce.store.compiled import fetch
+from ringonce.store.cursors import change
 from ringonce.store.floor import BOTTOM
 from ringonce.store.rows import (
     CONTENT,
@@ -259,10 +260,12 @@ class Claims:
         n, a = notifications.c, addresses.c
         more = (n.address_generation, a.generation)
         if not fused:
+            # What was leased is known by the lease: to name the rows again would cost more than to find them.
+            leased = (LEASED, _d.due_at == values["due_at"], _d.fence == values["fence"])
             read = sa.select(now, self._changed(), level, *FACTS, *DISPATCH, *CONTENT, *more).select_from(
                 FACTS_FROM.join(dispatch, _d.id == n.id).outerjoin(contents, contents.c.id == n.content_id)
             )
-            return claim.returning(_d.id), read.where(dialect.among(n.id, "ids"))
+            return claim, read.where(*leased)
         picked = claim.returning(*DISPATCH).cte("picked")
         one = sa.select(now.label("at"), self._changed().label("stamp"), level.label("level")).subquery("one")
         # One after the other: an inner join among them would have to be made first, over whole tables.
@@ -301,13 +304,11 @@ class Claims:
         parameters |= {f"b_low_{priority}": low for priority, low in enumerate(lows)}
         parameters |= {"b_first": TURNS[turn % len(TURNS)], "now": now}
         if reading:
-            parameters["b_fence"] = connection.execute(self._dialect.draw, {"now": now}).scalar_one()
-            ids = connection.execute(statement, parameters).scalars().all()
-            if not ids:
-                batch = self.nothing(connection, now, lane)
+            ((parameters["b_fence"],),) = fetch(connection, self._dialect.draw, {"now": now})
+            if change(connection, statement, parameters):
+                batch = _batch(fetch(connection, reading[0], parameters), lane)
             else:
-                parameters["ids"] = self._dialect.listed(ids)
-                batch = _batch(connection.execute(reading[0], parameters).all(), lane)
+                batch = self.nothing(connection, now, lane)
         else:
             batch = _batch(fetch(connection, statement, parameters), lane)
         if self._floor.on:
@@ -335,15 +336,13 @@ class Claims:
         if not reading:
             rows = self._lots.bind(sorted(quotas.items()))
             return _batch(connection.execute(statement, parameters | rows).all(), "", probes)
-        parameters["b_fence"] = connection.execute(self._dialect.draw, {"now": ask.now}).scalar_one()
-        ids: list[UUID] = []
+        ((parameters["b_fence"],),) = fetch(connection, self._dialect.draw, {"now": ask.now})
+        leased = 0
         for lane, quota in quotas.items():
-            asked = parameters | {"b_lane": lane, "b_limit": quota}
-            ids += connection.execute(statement, asked).scalars()
-        if not ids:
+            leased += change(connection, statement, parameters | {"b_lane": lane, "b_limit": quota})
+        if not leased:
             return self.nothing(connection, ask.now)
-        parameters |= {"ids": self._dialect.listed(ids), "b_lane": ""}
-        return _batch(connection.execute(reading[0], parameters).all(), "", probes)
+        return _batch(fetch(connection, reading[0], parameters | {"b_lane": ""}), "", probes)
 
     def mark(
         self, connection: sa.Connection, owner: str, rows: Sequence[tuple[UUID, int, int]], now: int | None

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _QUICK = msgspec.json.encode
+_READ = msgspec.json.Decoder().decode
 _ENCODE = json.JSONEncoder(separators=(",", ":"), default=str).encode
 _BEGUN = blake2b(digest_size=16)
 _TEXTS = [b"+" + length.to_bytes(8, "big") for length in range(512)]
@@ -80,7 +81,10 @@ def load(text: str) -> dict[str, Any]:
     """Read what ``dump`` wrote."""
     if text == "{}":
         return {}
-    value: dict[str, Any] = json.loads(text)
+    try:
+        value: dict[str, Any] = _READ(text)
+    except msgspec.DecodeError:
+        value = json.loads(text)  # it knows more, as above
     return value
 
 
