@@ -113,6 +113,7 @@ BROKEN = [
     (rules.imports_root, "engine/x.py", "from ringonce import Ringonce"),
     (rules.imports_root, "engine/x.py", "import ringonce"),
     (rules.beyond_standard_library, "model/x.py", "import msgspec"),
+    (rules.beyond_standard_library, "model/quick.py", "import pycurl"),
 ]
 
 
@@ -153,6 +154,7 @@ SOUND = [
     (rules.unfinished, "ports.py", "class P(Protocol):\n    def f(self): ..."),
     (rules.imports_root, "engine/x.py", "from ringonce import errors\nfrom ringonce.model import event"),
     (rules.beyond_standard_library, "model/x.py", "import dataclasses\nimport ringonce.model.event"),
+    (rules.beyond_standard_library, "model/quick.py", "import msgspec"),
 ]
 
 

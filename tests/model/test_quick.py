@@ -1,4 +1,4 @@
-"""The quick ``__init__`` of frozen dataclasses: faster, and nothing else."""
+"""Frozen dataclasses made in C: faster, and nothing else."""
 
 import copy
 import pickle
@@ -59,10 +59,10 @@ def test_it_is_copied_like_any_other() -> None:
 
 
 def test_a_subclass_stays_one() -> None:
-    """An object of a subclass without further slots is of that class."""
+    """An object of a subclass without further fields is of that class."""
 
     class More(Thing):
-        __slots__ = ()
+        pass
 
     assert type(More("a")) is More
 
@@ -71,7 +71,11 @@ def test_what_it_does_not_know_is_refused() -> None:
     """A class with an ``__init__`` of other rules is not silently changed."""
 
     @dataclass(frozen=True, slots=True)
-    class Derived(Thing):
+    class Base:
+        some: int = 0
+
+    @dataclass(frozen=True, slots=True)
+    class Derived(Base):
         more: int = 0
 
     @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ def test_the_model_stays_frozen(module: object) -> None:
     for cls in vars(module).values():
         if isinstance(cls, type) and hasattr(cls, "__dataclass_fields__"):
             assert cls.__dataclass_params__.frozen
-            made = cls.__new__(cls)
+            made = cls(**dict.fromkeys(cls.__dataclass_fields__))
             for name in cls.__dataclass_fields__:
                 with pytest.raises(FrozenInstanceError):
                     setattr(made, name, None)

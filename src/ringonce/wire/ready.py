@@ -53,13 +53,15 @@ class EpollReady:
     def watch(self, fd: int, mask: int) -> None:
         """See ``Ready``."""
         self._resting.discard(fd)
-        if fd in self._known:
-            # It may be another socket by now that only has the number of the old one.
-            with contextlib.suppress(FileNotFoundError):
-                self._epoll.modify(fd, mask)
-                return
-        self._known.add(fd)
-        self._epoll.register(fd, mask)
+        if fd not in self._known:
+            self._known.add(fd)
+            self._epoll.register(fd, mask)
+            return
+        try:  # contextlib.suppress takes longer than the call itself
+            self._epoll.modify(fd, mask)
+        except FileNotFoundError:
+            # It is another socket by now that only has the number of the old one.
+            self._epoll.register(fd, mask)
 
     def rest(self, fd: int) -> None:
         """See ``Ready``."""
