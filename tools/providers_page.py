@@ -66,7 +66,8 @@ def _limit(features: Features) -> str:
 
 def _doubt(cls: type[Provider]) -> str:
     times = "" if cls.unknown_budget is None else f", {cls.unknown_budget} time"
-    return f"`{cls.in_doubt.value}`{times}"
+    held = "" if cls.hold_for is None else f" for {cls.hold_for // 60_000_000} min"
+    return f"`{cls.in_doubt.value}`{times}{held}"
 
 
 def _default(value: object) -> str:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 TOGETHER = 20
 """Calls of notify() at the same time, as a busy web service has them."""
-SINGLES, BATCHES = 16, 4
-"""Connections to the API."""
+SINGLES, BATCHES = 16, 8
+"""Connections to the API: what several callers send meanwhile goes in one transaction."""
 
 
 @dataclass(slots=True)

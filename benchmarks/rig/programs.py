@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.kit.context import environment, ringonce
 from benchmarks.kit.ringonce import toml
 from benchmarks.kit.servers import ROOT, end
+from benchmarks.rig.http import HOST
 from ringonce import Ringonce
 
 if TYPE_CHECKING:
@@ -103,11 +104,11 @@ def worker(config: Path, name: str = "worker", *arguments: str) -> Iterator[subp
 
 @contextlib.contextmanager
 def api(config: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The HTTP API without a worker (see api.py), and its port."""
-    log = config.with_suffix(".api.log")
-    command = [sys.executable, "-m", "benchmarks.rig.api", str(config)]
-    with _running(command, log, "listening on ") as process:
-        yield process, int(log.read_text().partition("listening on ")[2].split()[0])
+    """``ringonce api``, the HTTP API without a worker, and its port."""
+    log, word = config.with_suffix(".api.log"), f"listening on http://{HOST}:"
+    command = ringonce("--config", str(config), "api", "--host", HOST, "--port", "0")
+    with _running(command, log, word) as process:
+        yield process, int(log.read_text().partition(word)[2].split()[0])
 
 
 @contextlib.contextmanager

@@ -39,6 +39,7 @@ def entries(config: Config) -> dict[str, Entry]:
                 configured,
                 config.given[name],
                 in_doubt=provider.in_doubt,
+                hold_for=provider.hold_for,
                 unknown_budget=provider.unknown_budget,
             )
         except ConfigError as error:

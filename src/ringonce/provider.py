@@ -14,6 +14,7 @@ from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.es256 import es256, es256_key
 from ringonce.core.sms import phone, segments, sms_text
+from ringonce.core.spelling import JSON_HEADERS, digest, fits, json_call, secret_text, together
 from ringonce.core.text import cut, length
 from ringonce.core.url import http_url
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JSON_API",
+    "JSON_HEADERS",
     "Address",
     "Answer",
     "Code",
@@ -69,14 +71,19 @@ __all__ = [
     "ScriptedRequest",
     "classify",
     "cut",
+    "digest",
     "es256",
     "es256_key",
+    "fits",
     "http_url",
     "json_bytes",
+    "json_call",
     "length",
     "phone",
+    "secret_text",
     "segments",
     "sms_text",
+    "together",
 ]
 
 
@@ -134,6 +141,8 @@ class Provider:
     """Further names under which ``classify`` knows this provider's answers."""
     features: ClassVar[Features] = Features()
     in_doubt: ClassVar[InDoubt] = InDoubt.ASSUME_SENT
+    hold_for: ClassVar[int | None] = None
+    """With ``InDoubt.HOLD``: microseconds after which it counts as sent; None: a person or a receipt decides."""
     second_send: ClassVar[str] = "shown again"
     """What the receiver makes of a second send under the same client reference."""
     unknown_budget: ClassVar[int | None] = None

@@ -27,6 +27,24 @@ def test_the_file_wins_over_the_provider() -> None:
     assert (policy.in_doubt, policy.budgets.unknown) == (InDoubt.ASSUME_SENT, 4)
 
 
+@pytest.mark.parametrize(
+    ("keys", "held"),
+    [
+        ({}, 600_000_000),
+        ({"hold_for": "1m"}, 60_000_000),
+        ({"in_doubt": "hold"}, None),
+        ({"in_doubt": "resend"}, None),
+    ],
+)
+def test_how_long_a_doubt_is_held(keys: dict[str, object], held: int | None) -> None:
+    """The provider says how long its own default holds; who sets in_doubt or hold_for has said it."""
+    channel, given = made(**keys)
+    policy = with_provider_defaults(
+        channel, given, in_doubt=InDoubt.HOLD, unknown_budget=None, hold_for=600_000_000
+    ).policy
+    assert policy.hold_for == held
+
+
 def test_a_key_that_contradicts_the_providers_default() -> None:
     """A hold_for is refused when the provider's own in_doubt is not hold."""
     channel, given = made(hold_for="1m")

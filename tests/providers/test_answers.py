@@ -13,9 +13,7 @@ from ringonce.model.outcome import CODE_OF, Code, OutcomeClass
 
 DATA = Path(__file__).parents[1] / "data"
 CASES: list[dict[str, Any]] = [
-    case
-    for name in ("answers.json", "answers_more.json")
-    for case in json.loads((DATA / name).read_text("utf-8"))
+    case for path in sorted(DATA.glob("answers*.json")) for case in json.loads(path.read_text("utf-8"))
 ]
 KNOWN = [case for case in CASES if registry.answering(case["provider"])]
 

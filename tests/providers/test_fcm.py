@@ -207,6 +207,18 @@ def test_limit() -> None:
     assert error.value.field == "content.html"
 
 
+@pytest.mark.parametrize("name", ["text", "data"])
+def test_limit_of_escapes(name: str) -> None:
+    """What JSON has to escape counts as it is sent: a control character takes six bytes of the 4,096."""
+    about = {
+        "text": lambda count: content(text="\x01" * count),
+        "data": lambda count: content(data={"a": "\x01" * count}),
+    }
+    push().check(about[name](660))
+    with pytest.raises(PayloadTooLarge):
+        push().check(about[name](680))
+
+
 # --- the grant -----------------------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,7 @@ from ringonce.ports import (
     RecipientFacts,
     Row,
     Settled,
+    Terms,
     Write,
 )
 from ringonce.store import SqlStore
@@ -177,9 +178,11 @@ class World:
         assert len(accepted.notifications) == 1
         return accepted.notifications[0].id
 
-    async def claim(self, limit: int = 10, owner: str = "w-1", lane: str = "email") -> Batch:
+    async def claim(
+        self, limit: int = 10, owner: str = "w-1", lane: str = "email", terms: Terms | None = None
+    ) -> Batch:
         """Claim now."""
-        return await self.store.claim(lane, owner, limit, LEASE, now=self.now)
+        return await self.store.claim(lane, owner, limit, LEASE, terms=terms, now=self.now)
 
     async def begin(self, owner: str = "w-1", lane: str = "email") -> Claimed:
         """Claim one and mark it; the row as it was claimed."""

@@ -2,12 +2,18 @@
 
 import itertools
 
+import pytest
+
+from ringonce.core.lane import Lane, spell, stops
 from ringonce.model.policy import SECOND
+from ringonce.ports import Lot, Terms
 from ringonce.store.claims import WEIGHTS
 from ringonce.store.floor import BOTTOM, LOOK, MARGIN, SURE, Floor
 from tests.store.kit import UNREACHABLE, World
 
 T = 1_800_000_000 * SECOND
+LANES = (Lane("email", "", ""), Lane("email", "acme", ""))
+TERMS = Terms(tuple(Lot(spell(lane), stops(lane, "")) for lane in LANES), 30 * SECOND)
 
 
 def test_there_is_no_floor_without_an_alarm() -> None:
@@ -90,19 +96,30 @@ def test_the_end_of_the_alarm_forgets_all() -> None:
     assert floor.below("a", 1) == [BOTTOM]
 
 
-async def test_what_lies_below_the_floor_is_found_in_time(world: World) -> None:
+@pytest.mark.parametrize("terms", [None, TERMS], ids=["one lane", "by terms"])
+async def test_what_lies_below_the_floor_is_found_in_time(world: World, terms: Terms | None) -> None:
     """A row that appears below the floor is claimed at the next claim from the bottom, and no later."""
     world.store.shorten(on=True)
     await world.one("e-1")
     await world.send(UNREACHABLE)
     world.now += 60 * SECOND
-    assert (await world.claim()).rows == ()
+    assert (await world.claim(terms=terms)).rows == ()
     assert await world.arm() == 1  # due for 50 s, and claimable only now
     world.now += SECOND
-    assert (await world.claim()).rows == ()
+    assert (await world.claim(terms=terms)).rows == ()
     world.now += LOOK
-    assert (await world.claim()).rows == ()
-    assert len((await world.claim()).rows) == 1
+    assert (await world.claim(terms=terms)).rows == ()
+    assert len((await world.claim(terms=terms)).rows) == 1
+
+
+async def test_every_lane_has_a_floor_of_its_own(world: World) -> None:
+    """A claim by terms raises the floor of the lanes that it asked, also where nothing waited."""
+    world.store.shorten(on=True)
+    for number in range(SURE):
+        await world.one(f"e-{number}")
+    assert len((await world.claim(SURE, terms=TERMS)).rows) == SURE
+    floors = {lot.lane: world.store._floor.below(lot.lane, 3) for lot in TERMS.lots}
+    assert all(BOTTOM not in lows for lows in floors.values())
 
 
 async def test_without_the_alarm_nothing_waits(world: World) -> None:
@@ -117,13 +134,14 @@ async def test_without_the_alarm_nothing_waits(world: World) -> None:
     assert len((await world.claim()).rows) == 1
 
 
-async def test_new_rows_are_found_at_once(world: World) -> None:
+@pytest.mark.parametrize("terms", [None, TERMS], ids=["one lane", "by terms"])
+async def test_new_rows_are_found_at_once(world: World, terms: Terms | None) -> None:
     """The floor holds up nothing that becomes due while it stands: of every priority, in batches of any size."""
     world.store.shorten(on=True)
     for step, limit in enumerate((1, 3, 10, 50)):
         for number in range(limit):
             for priority in ("high", "normal", "low"):
                 await world.one(f"{step}-{number}-{priority}", priority=priority)
-        found = [len((await world.claim(limit)).rows) for _ in range(4)]
+        found = [len((await world.claim(limit, terms=terms)).rows) for _ in range(4)]
         assert found == [limit, limit, limit, 0]
         world.now += SECOND // 2

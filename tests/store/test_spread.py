@@ -8,6 +8,7 @@ from ringonce.ports import Query
 from tests.store.kit import World
 
 NASTY = ("NULL", "", "{}", "a,b", 'say "x"', "back\\slash", "'quoted'", "\u202eright", "\\x00", " ")
+NASTY += ("\x1f", "\x1e", "a\x1f", "\x1e\x1f1", "\x1f1\x1e", "\x1e1\x1f")
 
 
 @pytest.mark.parametrize("alike", [True, False])

@@ -144,15 +144,21 @@ def _backoff(before: Backoff, values: dict[str, Any], table: Table) -> Backoff:
 
 
 def with_provider_defaults(
-    channel: Channel, given: frozenset[str], *, in_doubt: InDoubt, unknown_budget: int | None
+    channel: Channel,
+    given: frozenset[str],
+    *,
+    in_doubt: InDoubt,
+    unknown_budget: int | None,
+    hold_for: int | None = None,
 ) -> Channel:
-    """Fill what the file left open with the provider's defaults.
+    """Fill what the file left open with the provider's defaults; ``hold_for`` in microseconds.
 
     Raises ConfigError when a key that was given contradicts them.
     """
     policy: Policy = channel.policy
     if "in_doubt" not in given:
-        policy = replace(policy, in_doubt=in_doubt)
+        held = policy.hold_for if "hold_for" in given else hold_for
+        policy = replace(policy, in_doubt=in_doubt, hold_for=held)
     if "budgets.unknown" not in given and unknown_budget is not None:
         budgets: Budgets = replace(policy.budgets, unknown=unknown_budget)
         policy = replace(policy, budgets=budgets)

@@ -15,6 +15,11 @@ SIZE: Final = 16
 BODY_HASH_VERSION: Final = 1
 """The first byte of a body's hash. Another canonical form gets another number, and is never compared with this."""
 
+# To copy what has begun, and to look a length up, takes two thirds of the time.
+_BEGUN: Final = {kind: blake2b(digest_size=SIZE, person=kind) for kind in (b"event", b"recipient", b"body")}
+_BEFORE: Final = [b"\1" + length.to_bytes(8) for length in range(512)]
+"""What stands before a part of this length."""
+
 
 def event_key(tenant: str | None, event_id: str) -> bytes:
     """The key of an event: what is accepted once. ``tenant`` None and ``''`` are the same: none."""
@@ -64,11 +69,14 @@ def client_reference(notification: UUID, revision: int) -> str:
 
 def _digest(kind: bytes, *parts: bytes | str | None) -> bytes:
     """Each part with its length before it, null in a way of its own: no two lists of parts read the same."""
+    begun = _BEGUN[kind].copy()
     whole = b""
     for part in parts:
         if part is None:
             whole += b"\0"
             continue
         raw = part if isinstance(part, bytes) else part.encode(errors="surrogatepass")
-        whole += b"\1" + len(raw).to_bytes(8) + raw
-    return blake2b(whole, digest_size=SIZE, person=kind).digest()
+        length = len(raw)
+        whole += (_BEFORE[length] if length < len(_BEFORE) else b"\1" + length.to_bytes(8)) + raw
+    begun.update(whole)
+    return begun.digest()

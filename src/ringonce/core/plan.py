@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from ringonce.model.quick import quick
 from ringonce.model.transition import Enqueued
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ NO_ADDRESS: Final = "no_address"
 UNKNOWN_CHANNEL: Final = "unknown_channel"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Planned:
     """One notification to create.
@@ -36,6 +38,7 @@ class Planned:
     enqueued: Enqueued
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """Somebody for whom no notification exists, and why. Nobody asked for a certain channel, and none fits."""
@@ -44,6 +47,7 @@ class Skipped:
     reason: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Outline:
     """What the rules made of some recipients of an event."""
@@ -88,7 +92,7 @@ def outline(
                 continue
             reason = UNKNOWN_CHANNEL if way is None else NO_ADDRESS if not addresses else None
             enqueued = _enqueued(max(now, event.send_at or now), reason, event.expires_at, cancelled)
-            planned.extend(Planned(one.id, name, account, a, name, enqueued) for a in addresses or (None,))
+            planned.extend([Planned(one.id, name, account, a, name, enqueued) for a in addresses or (None,)])
         if len(planned) == count:
             skipped.append(Skipped(one.id, NO_ADDRESS))
     return Outline(tuple(planned), tuple(skipped))

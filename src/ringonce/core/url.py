@@ -10,13 +10,14 @@ from ringonce.errors import ConfigError
 _RAW = re.compile(r"[\x21-\x7e]+")
 
 
-def http_url(value: str, name: str, *, query: bool = False) -> str:
+def http_url(value: str, name: str, *, query: bool = False, usual: str = "https://…") -> str:
     """An absolute http or https URL without a slash at its end.
 
     Args:
         value: what was written.
         name: of the option, for the error. The error does not repeat the value.
         query: whether it may have one.
+        usual: the vendor's own, for the mend.
 
     Raises:
         ConfigError: it is none.
@@ -28,5 +29,5 @@ def http_url(value: str, name: str, *, query: bool = False) -> str:
     except ValueError:
         usable = False
     if not usable or "#" in url or ("?" in url and not query) or not _RAW.fullmatch(url):
-        raise ConfigError("this is not an http or https URL", field=name, mend="write https://…")
+        raise ConfigError("this is not an http or https URL", field=name, mend=f"write {usual}")
     return url

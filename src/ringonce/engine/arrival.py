@@ -63,6 +63,10 @@ def read(body: bytes | Mapping[str, Any], max_bytes: int) -> tuple[Body, bytes] 
             whole = canonical(body)
     except (msgspec.MsgspecError, InputError, ValueError, TypeError, RecursionError):
         return None
-    if len(whole) > max_bytes or _NUL in whole or whole.count(b"{") + whole.count(b"[") > MAX_DEPTH:
+    if (
+        len(whole) > max_bytes
+        or (b"\\" in whole and _NUL in whole)
+        or whole.count(b"{") + whole.count(b"[") > MAX_DEPTH
+    ):
         return None
     return (right, whole) if len(right.type.encode()) <= TYPE_BYTES else None

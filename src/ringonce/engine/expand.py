@@ -88,10 +88,10 @@ class Planning:
         if event.channels is None and event.recipients:
             planned = self._carried(event, planned)
         content = event.content or Content()
-        keys = dict.fromkeys(one.content_key for one in planned)
+        keys = dict.fromkeys([one.content_key for one in planned])
         return Plan(
-            contents=tuple(NewContent(key, content) for key in keys),
-            notifications=tuple(self._new(event, one, now) for one in planned),
+            contents=tuple([NewContent(key, content) for key in keys]),
+            notifications=tuple([self._new(event, one, now) for one in planned]),
         )
 
     def _written(

@@ -6,8 +6,10 @@ from collections.abc import Mapping  # noqa: TC003 - stored events are decoded b
 from dataclasses import dataclass, field
 
 from ringonce.model.notification import Content  # noqa: TC001 - stored events are decoded by these annotations
+from ringonce.model.quick import quick
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Recipient:
     """A person or system named in an event. ``addresses`` maps a channel to canonical address texts."""
@@ -18,6 +20,7 @@ class Recipient:
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that happened. Times are microseconds UTC; ``tenant`` is ``''`` for none.

@@ -3,7 +3,8 @@
 The ``__init__`` of a frozen dataclass calls ``object.__setattr__`` once per field, 0.2 µs each, and a notification
 passes through some hundred fields on its way. Here the class is a msgspec Struct with the same fields. To whoever
 reads it, and to type checkers, it stays a dataclass: ``fields``, ``replace``, ``repr`` and ``match`` know no
-difference. Python's collector leaves its objects alone, so none may ever be part of a cycle: their fields are values.
+difference, and what is stored is decoded by its annotations. Python's collector leaves its objects alone, so none may
+ever be part of a cycle: their fields are values.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def quick(cls: type[T]) -> type[T]:
     kept = {name: vars(cls)[name] for name in _OF_DATACLASSES}
     made = msgspec.defstruct(
         cls.__name__,
-        [(f.name, Any, _default(f)) for f in known],
+        [(f.name, f.type, _default(f)) for f in known],
         module=cls.__module__,
         namespace=own | kept,
         frozen=True,

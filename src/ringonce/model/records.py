@@ -57,6 +57,7 @@ class Reader:
     timezone: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class NewContent:
     """``key`` is unique within the event: channel and locale."""

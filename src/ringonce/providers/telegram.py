@@ -7,7 +7,6 @@ Facts: https://core.telegram.org/bots/api and the server's own source, https://g
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import dataclass, field, replace
@@ -27,11 +26,13 @@ from ringonce.provider import (
     Message,
     Outcome,
     OutcomeClass,
-    PayloadTooLarge,
     Provider,
     Rule,
+    digest,
+    fits,
     http_url,
-    length,
+    json_call,
+    together,
 )
 
 _CLIENT = "tdlib/telegram-bot-api Client.cpp"
@@ -211,13 +212,14 @@ class Telegram(Provider):
             raise ConfigError(
                 "this is no bot token", field="token", mend="write it as BotFather gave it: 123456:ABC…"
             )
-        self._url = f"{http_url(options.base_url, 'base_url')}/bot{options.token}/sendMessage"
+        base = http_url(options.base_url, "base_url", usual="https://api.telegram.org")
+        self._url = f"{base}/bot{options.token}/sendMessage"
 
     @cached_property
     def account(self) -> str:
         """The bot's number, which is the public part of its token; a digest where there is none."""
         bot, colon, _ = self.options.token.partition(":")
-        return f"telegram:{bot if colon else hashlib.sha256(bot.encode()).hexdigest()[:8]}"
+        return f"telegram:{bot if colon else digest(bot)}"
 
     def address(self, value: object) -> str:
         """A chat's number, or the @name of a public channel or group. Raises InputError."""
@@ -243,16 +245,7 @@ class Telegram(Provider):
     def request(self, message: Message, address: Address, context: Context) -> HttpRequest:
         """The call. Without a parse mode the text is shown as it is, whatever characters it holds."""
         chat: int | str = address.value if address.value.startswith("@") else int(address.value)
-        body = json.dumps(
-            {"chat_id": chat, "text": _text(message.content)}, ensure_ascii=False, separators=(",", ":")
-        )
-        return HttpRequest(
-            method="POST",
-            url=self._url,
-            headers=(("content-type", "application/json"), ("user-agent", "ringonce")),
-            body=body.encode(),
-            timeout=context.timeout,
-        )
+        return json_call(self._url, {"chat_id": chat, "text": _text(message.content)}, context.timeout)
 
     @classmethod
     def outcome(cls, answer: Answer, context: Context) -> Outcome:
@@ -268,17 +261,5 @@ class Telegram(Provider):
 
 
 def _text(content: Content) -> str:
-    """Title and text as one message. Raises PayloadTooLarge."""
-    text = "\n\n".join(part for part in (content.title, content.text) if part)
-    size = length(text, "utf16")
-    if size > _LONGEST:
-        raise PayloadTooLarge(
-            f"title and text have {size} UTF-16 code units, and a Telegram message carries {_LONGEST}",
-            field="content.text",
-            mend="shorten it; a message is never cut",
-        )
-    if not text.strip():
-        raise InputError(
-            "a Telegram message needs a visible text", field="content.text", mend="give a content.text"
-        )
-    return text
+    """Title and text as one message. Raises InputError, PayloadTooLarge."""
+    return fits(together(content), _LONGEST, "utf16")

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from ringonce.core.journal import recipient_key
 from ringonce.model.event import Recipient
 from ringonce.model.notification import State, Status
+from ringonce.model.quick import quick
 from ringonce.ports import Brief
 from ringonce.store.schema import notifications
 from ringonce.store.values import clean, digest, is_unicode
@@ -26,6 +27,7 @@ EVENT = (
 )
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Target:
     """One recipient of an event: a named one, or an address that stands for its recipient."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from ringonce.core.lane import SEPARATOR, of_group
 from ringonce.ports import PROBED, RETRY_LEASE, Batch, Claimed, Marked
 from ringonce.store.compiled import fetch
-from ringonce.store.floor import BOTTOM
+from ringonce.store.cursors import change
 from ringonce.store.rows import (
     CONTENT,
     DISPATCH,
@@ -56,6 +56,8 @@ TURNS = (0, 0, 0, 1, 0, 0, 1, 0, 0, 2)
 """Who is served first, claim by claim: with batches of one, too, nobody starves."""
 
 
+LOWS = tuple(f"low_{priority}" for priority in PRIORITIES.values())
+"""What the floor of each priority is called in a statement."""
 PROBING, PAUSED, BRAKED = 1, 2, 3
 """What stops a lane: one call is to try it, a pause, an open circuit."""
 
@@ -76,7 +78,7 @@ class Claims:
 
     def __init__(self, dialect: Dialect, floor: Floor) -> None:
         self._dialect = dialect
-        self._floor = floor
+        self.floor = floor
         size = sa.bindparam("b_limit", type_=sa.BigInteger)
         now, given, among = dialect.now, dialect.given, dialect.among
         owner, until = (
@@ -190,9 +192,11 @@ class Claims:
             return self._leasing(
                 self._chosen(lane, size, sa.true()), sa.literal_column("0"), begin=begin, fused=False
             )
-        lots = self._lots = self._dialect.given("lots", lane=sa.Text, quota=sa.BigInteger)
+        lows = dict.fromkeys(LOWS, sa.BigInteger)
+        lots = self._lots = self._dialect.given("lots", lane=sa.Text, quota=sa.BigInteger, **lows)
         name, quota = sa.literal_column("lots.lane", Words), sa.literal_column("lots.quota", sa.BigInteger)
-        each = self._chosen(name, quota, sa.true()).lateral("each")
+        floors = [sa.literal_column(f"lots.{low}", sa.BigInteger) for low in LOWS]
+        each = self._chosen(name, quota, sa.true(), floors).lateral("each")
         chosen = sa.select(each.c.id).select_from(lots.table.join(each, sa.true()))
         return self._leasing(chosen, sa.literal_column("0"), begin=begin, fused=True)
 
@@ -212,14 +216,15 @@ class Claims:
         highest = sa.select(sa.func.max(level)).where(names, stops.paused).scalar_subquery()
         return sa.select(sa.func.coalesce(highest, 0)).scalar_subquery()
 
-    def _chosen(self, lane: Any, size: Any, open_: Any) -> Any:
+    def _chosen(self, lane: Any, size: Any, open_: Any, floors: Sequence[Any] = ()) -> Any:
         """The ids of the rows that are to be leased: ``size`` of a lane, every priority with its share."""
         dialect, now = self._dialect, self._dialect.now
         live = sa.or_(_d.expires_at.is_(None), _d.expires_at > now)
         places = []
-        for priority, weight in zip(PRIORITIES.values(), WEIGHTS, strict=True):
+        floors = floors or [sa.bindparam(f"b_{low}", type_=sa.BigInteger) for low in LOWS]
+        for priority, weight, floor in zip(PRIORITIES.values(), WEIGHTS, floors, strict=True):
             # The floor is the bottom, but while somebody holds a snapshot.
-            low = _d.due_at >= sa.bindparam(f"b_low_{priority}", type_=sa.BigInteger)
+            low = _d.due_at >= floor
             mine = sa.and_(_d.lane == lane, SEND, ARMED, FREE, _d.priority == priority)
             due = dialect.lock(
                 sa.select(_d.id)
@@ -259,10 +264,12 @@ class Claims:
         n, a = notifications.c, addresses.c
         more = (n.address_generation, a.generation)
         if not fused:
+            # What was leased is known by the lease: to name the rows again would cost more than to find them.
+            leased = (LEASED, _d.due_at == values["due_at"], _d.fence == values["fence"])
             read = sa.select(now, self._changed(), level, *FACTS, *DISPATCH, *CONTENT, *more).select_from(
                 FACTS_FROM.join(dispatch, _d.id == n.id).outerjoin(contents, contents.c.id == n.content_id)
             )
-            return claim.returning(_d.id), read.where(dialect.among(n.id, "ids"))
+            return claim, read.where(*leased)
         picked = claim.returning(*DISPATCH).cte("picked")
         one = sa.select(now.label("at"), self._changed().label("stamp"), level.label("level")).subquery("one")
         # One after the other: an inner join among them would have to be made first, over whole tables.
@@ -297,24 +304,33 @@ class Claims:
         statement, *reading = self._begin if begin else self._claim
         parameters: dict[str, Any] = {"b_lane": clean(lane), "b_owner": clean(owner)}
         parameters |= {"b_limit": limit, "b_lease": lease}
-        lows = self._floor.below(lane, len(PRIORITIES))
-        parameters |= {f"b_low_{priority}": low for priority, low in enumerate(lows)}
+        lows = self.floor.below(lane, len(LOWS))
+        parameters |= _bound(lows)
         parameters |= {"b_first": TURNS[turn % len(TURNS)], "now": now}
         if reading:
-            parameters["b_fence"] = connection.execute(self._dialect.draw, {"now": now}).scalar_one()
-            ids = connection.execute(statement, parameters).scalars().all()
-            if not ids:
-                batch = self.nothing(connection, now, lane)
+            ((parameters["b_fence"],),) = fetch(connection, self._dialect.draw, {"now": now})
+            if change(connection, statement, parameters):
+                batch = _batch(fetch(connection, reading[0], parameters), lane)
             else:
-                parameters["ids"] = self._dialect.listed(ids)
-                batch = _batch(connection.execute(reading[0], parameters).all(), lane)
+                batch = self.nothing(connection, now, lane)
         else:
             batch = _batch(fetch(connection, statement, parameters), lane)
-        if self._floor.on:
-            rows = (claimed.row for claimed in batch.rows)
-            took = [(PRIORITIES[row.priority], row.state.next_attempt_at or 0) for row in rows]
-            self._floor.found(lane, lows, limit, took, batch.now)
+        self._found(batch, {lane: (limit, lows)}, batch.rows)
         return batch
+
+    def _found(
+        self, batch: Batch, asked: Mapping[str, tuple[int, Sequence[int]]], rows: Sequence[Claimed]
+    ) -> None:
+        """Tell the floor what was asked of each lane, from where, and what came of it."""
+        if not self.floor.on:
+            return
+        only = next(iter(asked)) if len(asked) == 1 else None
+        took: dict[str, list[tuple[int, int]]] = {lane: [] for lane in asked}
+        for claimed in rows:
+            row = claimed.row
+            took[only or claimed.lane].append((PRIORITIES[row.priority], row.state.next_attempt_at or 0))
+        for lane, (limit, lows) in asked.items():
+            self.floor.found(lane, lows, limit, took[lane], batch.now)
 
     def nothing(self, connection: sa.Connection, now: int | None, lane: str = "") -> Batch:
         """An empty batch."""
@@ -331,19 +347,22 @@ class Claims:
         statement, *reading = self._begin_lots if ask.begin else self._claim_lots
         parameters: dict[str, Any] = {"b_owner": ask.owner, "b_lease": ask.lease, "now": ask.now}
         parameters["b_first"] = TURNS[ask.turn % len(TURNS)]
-        parameters |= dict.fromkeys((f"b_low_{priority}" for priority in PRIORITIES.values()), BOTTOM)
+        asked = {lane: (quota, self.floor.below(lane, len(LOWS))) for lane, quota in sorted(quotas.items())}
         if not reading:
-            rows = self._lots.bind(sorted(quotas.items()))
-            return _batch(connection.execute(statement, parameters | rows).all(), "", probes)
-        parameters["b_fence"] = connection.execute(self._dialect.draw, {"now": ask.now}).scalar_one()
-        ids: list[UUID] = []
-        for lane, quota in quotas.items():
-            asked = parameters | {"b_lane": lane, "b_limit": quota}
-            ids += connection.execute(statement, asked).scalars()
-        if not ids:
-            return self.nothing(connection, ask.now)
-        parameters |= {"ids": self._dialect.listed(ids), "b_lane": ""}
-        return _batch(connection.execute(reading[0], parameters).all(), "", probes)
+            lots = self._lots.bind([(lane, quota, *lows) for lane, (quota, lows) in asked.items()])
+            batch = _batch(connection.execute(statement, parameters | lots).all(), "", probes)
+        else:
+            ((parameters["b_fence"],),) = fetch(connection, self._dialect.draw, {"now": ask.now})
+            leased = 0
+            for lane, (quota, lows) in asked.items():
+                lot = {"b_lane": lane, "b_limit": quota} | _bound(lows)
+                leased += change(connection, statement, parameters | lot)
+            if leased:
+                batch = _batch(fetch(connection, reading[0], parameters | {"b_lane": ""}), "", probes)
+            else:
+                batch = self.nothing(connection, ask.now)
+        self._found(batch, asked, batch.rows)
+        return batch
 
     def mark(
         self, connection: sa.Connection, owner: str, rows: Sequence[tuple[UUID, int, int]], now: int | None
@@ -419,6 +438,10 @@ class Claims:
         if connection.execute(self._term, ours).first() is None:
             return 0
         return len(connection.execute(self._arm, {"b_limit": limit, "now": now}).all())
+
+
+def _bound(lows: Sequence[int]) -> dict[str, int]:
+    return {f"b_{name}": low for name, low in zip(LOWS, lows, strict=True)}
 
 
 def _batch(found: Sequence[Any], lane: str, probes: Mapping[str, tuple[Probe, ...]] | None = None) -> Batch:

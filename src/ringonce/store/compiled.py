@@ -1,8 +1,9 @@
-"""Statements compiled once and run on the driver itself, where it is asyncpg.
+"""Statements compiled once and run on the driver itself, where it is asyncpg or SQLite's.
 
 SQLAlchemy builds every statement, and begins and ends every transaction. Between the two its share of a statement's
 processor time is larger than the driver's and the server's together, although nothing of it is needed: parameters are
-arrays that asyncpg takes as they are, and its records read like rows. Other drivers go through SQLAlchemy.
+arrays that asyncpg takes as they are, and its records read like rows. Of SQLite `cursors` tells. Other drivers go
+through SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from weakref import WeakKeyDictionary
 import sqlalchemy as sa
 from sqlalchemy.util import await_only
 
+from ringonce.store import cursors
 from ringonce.store.backend import DataRefusedError, LostReplyError
 
 if TYPE_CHECKING:
@@ -35,7 +37,10 @@ def fetch(connection: sa.Connection, statement: Any, parameters: Mapping[str, An
         LostReplyError: the connection broke.
         DataRefusedError: the driver can not say a value.
     """
-    raw = connection.connection.driver_connection if connection.dialect.driver == "asyncpg" else None
+    driver = connection.dialect.driver
+    if driver == "pysqlite":
+        return cursors.fetch(connection, statement, parameters)
+    raw = connection.connection.driver_connection if driver == "asyncpg" else None
     if raw is None or not (raw.is_in_transaction() or _by_itself(connection)):
         result = connection.execute(statement, parameters)
         return result.all() if result.returns_rows else ()

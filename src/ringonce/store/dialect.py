@@ -6,11 +6,11 @@ statement is compiled once whatever the size of the batch, and one round trip ca
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -75,21 +75,28 @@ class GivenArrays:
 
 
 class GivenJson:
-    """``(SELECT json_extract(value, '$[0]') AS a, … FROM json_each(:name)) AS name``."""
+    """``(SELECT json_extract(value, '$[0]') AS a, … FROM json_each(:name)) AS name``.
 
-    def __init__(self, name: str, types: dict[str, Any]) -> None:
+    With ``spread`` a column that is alike in all rows travels as one value, ``coalesce(:name_a_same, …)``, and is not
+    looked for in each of them.
+    """
+
+    def __init__(self, name: str, types: dict[str, Any], *, spread: bool = False) -> None:
         items = (
             sa.func.json_each(sa.bindparam(name, type_=sa.Text))
             .table_valued(sa.column("value"))
             .alias(f"{name}_j")
         )
-        picks = [
-            sa.type_coerce(sa.func.json_extract(items.c.value, sa.literal_column(f"'$[{i}]'")), t).label(k)
-            for i, (k, t) in enumerate(types.items())
-        ]
+        picks = []
+        for place, (key, type_) in enumerate(types.items()):
+            pick: Any = sa.func.json_extract(items.c.value, sa.literal_column(f"'$[{place}]'"))
+            if spread and place:
+                pick = sa.func.coalesce(sa.bindparam(f"{name}_{key}_same", type_=sa.types.NullType()), pick)
+            picks.append(sa.type_coerce(pick, type_).label(key))
         self.table: FromClause = sa.select(*picks).select_from(items).subquery(name)
         self._name = name
         self._spell = [_spelling(t) for t in types.values()]
+        self._same = [f"{name}_{key}_same" for key in types] if spread else []
 
     @property
     def c(self) -> Any:
@@ -98,11 +105,25 @@ class GivenJson:
 
     def bind(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """One JSON text of all rows."""
-        columns = [
-            values if spell is None else spell(values)
-            for spell, values in zip(self._spell, zip(*rows, strict=True), strict=True)
-        ]
-        return {self._name: _json(list(zip(*columns, strict=True)))}
+        parameters: dict[str, Any] = {}
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(self._spell)
+        for place, spell in enumerate(self._spell):
+            values = columns[place]
+            alike = place > 0 and bool(self._same) and bool(values) and values.count(values[0]) == len(values)
+            own = values[:1] if alike else values
+            spelled = own if spell is None else spell(own)
+            if self._same and place:
+                parameters[self._same[place]] = _plain(spelled[0]) if alike else None
+            columns[place] = (None,) * len(values) if alike else spelled
+        parameters[self._name] = _json(list(zip(*columns, strict=True)))
+        return parameters
+
+
+class GivenSpread(GivenJson):
+    """Rows to be inserted."""
+
+    def __init__(self, name: str, types: dict[str, Any]) -> None:
+        super().__init__(name, types, spread=True)
 
 
 def _spelling(type_: Any) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
@@ -111,8 +132,6 @@ def _spelling(type_: Any) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
         return clean_all
     if _is_digest(type_):
         return lambda values: [None if value is None else value.hex() for value in values]
-    if type_ is sa.Uuid or isinstance(type_, sa.Uuid):
-        return lambda values: [None if value is None else value.hex for value in values]
     return None
 
 
@@ -125,8 +144,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
+_encode = msgspec.json.Encoder(uuid_format="hex").encode
+
+
 def _json(value: list[Any]) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return _encode(value).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +183,9 @@ class Dialect:
         """A table of rows that the caller binds."""
         return self.make_given(name, types)
 
-    def inserted(self, table: sa.Table, names: Sequence[str]) -> Given:
+    def inserted(self, table: sa.Table, names: Sequence[str], called: str = "r") -> Given:
         """Rows that are to be inserted into a table, or looked up there."""
-        return self.make_inserted("r", {name: table.c[name].type for name in names})
+        return self.make_inserted(called, {name: table.c[name].type for name in names})
 
 
 def _among_array(column: Any, name: str) -> sa.ColumnElement[bool]:
@@ -236,7 +258,7 @@ SQLITE = Dialect(
     .values(fence=ticks.c.fence + 1, at=sa.func.max(ticks.c.at, _NOW))
     .returning(ticks.c.fence),
     make_given=GivenJson,
-    make_inserted=GivenJson,
+    make_inserted=GivenSpread,
     look_up=joined,
     among=_among_json,
     listed=lambda values: _json([_plain(value) for value in values]),

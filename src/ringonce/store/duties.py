@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from ringonce.core.lane import SEPARATOR
 from ringonce.ports import PROBED, LaneState
+from ringonce.store.compiled import fetch
 from ringonce.store.schema import Words, channel_overrides, counters, lanes, leases
 from ringonce.store.values import dump, load
 
@@ -184,7 +185,7 @@ class Duties:
 
     def overrides(self, connection: sa.Connection) -> dict[str, Mapping[str, object]]:
         """All settings changed at run time."""
-        found = ((channel, load(settings)) for channel, settings in connection.execute(self._overrides))
+        found = ((channel, load(settings)) for channel, settings in fetch(connection, self._overrides, {}))
         return {channel: settings for channel, settings in found if settings}
 
     def override(

@@ -1,4 +1,4 @@
-"""What events become, written in three statements: contents, notifications and their dispatch rows.
+"""What events become: contents, notifications and their dispatch rows, in one statement where that can be.
 
 A new notification knows little of its life: what is the same for all of them stands in the statement, and does not
 travel.
@@ -60,20 +60,23 @@ class Entries:
         now = sa.bindparam("b_now", type_=sa.BigInteger)
 
         def bulk(
-            table: sa.Table, names: Sequence[str], same: Mapping[str, sa.ColumnElement[Any]]
+            called: str, table: sa.Table, names: Sequence[str], same: Mapping[str, sa.ColumnElement[Any]]
         ) -> tuple[Any, Any]:
-            rows = dialect.inserted(table, names)
+            rows = dialect.inserted(table, names, called)
             select = sa.select(*(getattr(rows.c, name) for name in names), *same.values()).where(sa.true())
             return rows, dialect.insert(table).from_select([*names, *same], select)
 
-        self._contents, new = bulk(contents, CONTENT, {"created_at": now})
+        self._contents, new = bulk("c", contents, CONTENT, {"created_at": now})
         self._content = new.on_conflict_do_nothing(index_elements=["id"])
         same: dict[str, sa.ColumnElement[Any]] = {
             name: _said(value) for name, value in NEWBORN.items() if name not in OWN and value is not None
         }
         same |= {"created_at": now, "changed_at": now, "last_attempt": sa.literal_column("0")}
-        self._notifications, self._notification = bulk(notifications, NOTIFICATION, same)
-        self._desks, self._desk = bulk(dispatch, DESK, IDLE)
+        self._notifications, self._notification = bulk("n", notifications, NOTIFICATION, same)
+        self._desks, self._desk = bulk("d", dispatch, DESK, IDLE)
+        self._all = None
+        if dialect.fused:
+            self._all = self._desk.add_cte(self._content.cte("said"), self._notification.cte("made"))
 
     def insert(
         self,
@@ -129,14 +132,27 @@ class Entries:
                 chunk.briefs.append(
                     Brief(new.id, new.recipient, new.channel, new.write.state.status, made.final)
                 )
-        at = {"b_now": time}
+        self._write(connection, [said[key] for key in sorted(said)], rows, desks, {"b_now": time})
+        return ledger
+
+    def _write(
+        self,
+        connection: sa.Connection,
+        said: Sequence[Sequence[Any]],
+        rows: Sequence[Sequence[Any]],
+        desks: Sequence[Sequence[Any]],
+        at: Mapping[str, Any],
+    ) -> None:
+        if self._all is not None and rows:
+            bound = {**self._contents.bind(said), **self._notifications.bind(rows), **self._desks.bind(desks)}
+            fetch(connection, self._all, {**bound, **at})
+            return
         if said:
-            fetch(connection, self._content, self._contents.bind([said[k] for k in sorted(said)]) | at)
+            fetch(connection, self._content, {**self._contents.bind(said), **at})
         if rows:
-            fetch(connection, self._notification, self._notifications.bind(rows) | at)
+            fetch(connection, self._notification, {**self._notifications.bind(rows), **at})
         if desks:
             fetch(connection, self._desk, self._desks.bind(desks))
-        return ledger
 
 
 def _said(value: Any) -> sa.ColumnElement[Any]:

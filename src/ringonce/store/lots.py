@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from ringonce.core import bucket
 from ringonce.core.fair import divide
 from ringonce.ports import PROBED, Batch, Probe
+from ringonce.store.claims import LOWS
 from ringonce.store.rates import Rates
 from ringonce.store.schema import ARMED, FREE, SEND, Words, dispatch, lanes
 from ringonce.store.values import PRIORITIES
@@ -58,7 +59,8 @@ class Lots:
         self._credit: dict[str, dict[str, float]] = {}
         now = dialect.now
         size = sa.bindparam("b_limit", type_=sa.BigInteger)
-        rows = self._names = dialect.given("r", name=sa.Text, queue=sa.Boolean)
+        lows = dict.fromkeys(LOWS, sa.BigInteger)
+        rows = self._names = dialect.given("r", name=sa.Text, queue=sa.Boolean, **lows)
         # One look over all lanes of a channel and all that could stop them, without a lock.
         counts = [
             sa.select(sa.func.count())
@@ -67,6 +69,7 @@ class Lots:
                 .where(
                     *(_d.lane == sa.literal_column("r.name", Words), SEND, ARMED, FREE),
                     *(_d.priority == priority, _d.due_at <= now),
+                    _d.due_at >= sa.literal_column(f"r.{low}", sa.BigInteger),
                     sa.or_(_d.expires_at.is_(None), _d.expires_at > now),
                 )
                 .order_by(_d.due_at, _d.id)  # or the planner hopes to find so many soon, and reads the table
@@ -74,7 +77,7 @@ class Lots:
                 .subquery()
             )
             .scalar_subquery()
-            for priority in PRIORITIES.values()
+            for priority, low in zip(PRIORITIES.values(), LOWS, strict=True)
         ]
         waiting: Any = counts[0]
         for count in counts[1:]:
@@ -152,7 +155,9 @@ class Lots:
     def _see(self, connection: sa.Connection, limit: int, terms: Terms, now: int | None) -> _Looked:
         queues = {lot.lane for lot in terms.lots}
         names = queues.union(*(lot.stops for lot in terms.lots))
-        rows = self._names.bind([(name, name in queues) for name in sorted(names)])
+        floor = self._claims.floor
+        lows = {name: floor.below(name, len(LOWS)) for name in names}
+        rows = self._names.bind([(name, name in queues, *lows[name]) for name in sorted(names)])
         looked = _Looked(now or 0)
         for time, name, count, reason, over in connection.execute(
             self._look, rows | {"b_limit": limit, "now": now}
@@ -160,6 +165,8 @@ class Lots:
             looked.now = time
             if name in queues:
                 looked.waiting[name] = int(count)
+                if not count:  # as good as a claim that finds nothing, and none is made
+                    floor.found(name, lows[name], limit, (), time)
             if reason is not None and (not over or reason in PROBED):
                 if over:
                     looked.due.add(name)

@@ -59,7 +59,7 @@ class SmallTables:
 
     async def overrides(self) -> dict[str, Mapping[str, object]]:
         """Settings changed at run time."""
-        return await self.backend.run(self._duties.overrides, write=False)
+        return await self.backend.run(self._duties.overrides, write=False, single=True)
 
     async def override(self, channel: str, changes: Mapping[str, object], *, now: int | None = None) -> None:
         """Change settings of a channel."""

@@ -1,4 +1,4 @@
-"""SQLite: one thread with one connection; waiting calls share a commit, each in a savepoint of its own."""
+"""SQLite: one thread with one connection; waiting calls share a commit, and no failure is another's."""
 
 from __future__ import annotations
 
@@ -16,17 +16,22 @@ import sqlalchemy as sa
 
 from ringonce.errors import RingonceError, SqliteBuildError, StoreError, StoreUnavailable
 from ringonce.store.backend import PATIENCE, AgainError, T, Work, revisions, translate, wait
+from ringonce.store.cursors import change
 from ringonce.store.dialect import SQLITE
 from ringonce.store.libraries import SOUND, header, one_library, refuse_wal
 from ringonce.store.schema import create, ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 OLDEST = (3, 35, 0)
 MAGIC = b"SQLite format 3\x00"
 BUSY_SECONDS = 5.0
 """SQLite itself waits so long for another program's lock; then the whole transaction is tried again."""
+CACHE = 32 * 1024
+"""KiB of pages that SQLite keeps; its 2 MiB would make it read again what it has just written."""
+CHECKPOINT = 4_000
+"""Pages in the log after which it is brought into the file, 16 MB: a page that changes often is then copied once."""
 TOGETHER = 64
 """Calls that share one commit at most."""
 
@@ -150,7 +155,7 @@ class SqliteBackend:
         self._thread: threading.Thread | None = None
         self._connection: sa.Connection | None = None
         self._engine: sa.Engine | None = None
-        self._begin = "BEGIN IMMEDIATE"
+        self._raw: Any = None
         self._held = contextlib.ExitStack()
         self._ended: Callable[[], object] = bool
 
@@ -256,22 +261,29 @@ class SqliteBackend:
             call = batch[0]
             call.outcome = (True, call.work(None))  # type: ignore[arg-type] # opening needs no connection
             return
-        self._begin = "BEGIN IMMEDIATE" if batch[0].write else "BEGIN"
+        connection, raw = self._connection, self._raw
+        begin = "BEGIN IMMEDIATE" if batch[0].write else "BEGIN"
         deadline = time.monotonic() + PATIENCE
-        attempt = 0
+        attempt, careful = 0, False
         while True:
             try:
-                with self._connection.begin():
-                    before = self._changes()
+                with self._transaction(connection, begin):
+                    before = raw.total_changes
                     for call in batch:
-                        self._one(self._connection, call, alone=len(batch) == 1)
-                    if self._changes() != before:
+                        if careful:
+                            self._one(connection, call)
+                        else:
+                            call.outcome = (True, call.work(connection))
+                    if raw.total_changes != before:
                         # What was stored at a time that the wall clock may be set back behind, is never "later".
-                        self._connection.execute(_TICK, {"latest": self._latest})
+                        change(connection, _TICK, {"latest": self._latest})
             except Exception as error:
                 told = translate(error, self.dialect, self.where)
                 if not isinstance(told, AgainError):
-                    raise told from error
+                    if careful or len(batch) == 1:
+                        raise told from error
+                    careful = True  # one of them is to blame: again, each in a savepoint of its own
+                    continue
                 if time.monotonic() > deadline:
                     raise StoreUnavailable(
                         f"{self.where} is locked by another program",
@@ -282,25 +294,32 @@ class SqliteBackend:
             else:
                 return
 
-    def _changes(self) -> int:
-        assert self._connection is not None
-        raw: Any = self._connection.connection.dbapi_connection
-        changes: int = raw.total_changes
-        return changes
-
-    def _one(self, connection: sa.Connection, call: Call, *, alone: bool) -> None:
-        """One call; its failure rolls back its own work alone."""
-        if alone:
-            call.outcome = (True, call.work(connection))
-            return
+    @contextlib.contextmanager
+    def _transaction(self, connection: sa.Connection, begin: str) -> Iterator[None]:
+        """Begun and ended by the library itself: SQLAlchemy's own words about it take longer than SQLite's work."""
         try:
-            with connection.begin_nested():
-                call.outcome = (True, call.work(connection))
+            self._raw.execute(begin)
+            yield
+            self._raw.execute("COMMIT")
+        except self._raw.Error as error:
+            raise sa.exc.DBAPIError.instance(begin, None, error, self._raw.Error) from error
+        finally:
+            self._raw.rollback()
+            if connection.in_transaction():
+                connection.rollback()
+
+    def _one(self, connection: sa.Connection, call: Call) -> None:
+        """One call among others; its failure rolls back its own work alone."""
+        self._raw.execute("SAVEPOINT call")
+        try:
+            call.outcome = (True, call.work(connection))
         except Exception as error:
             told = translate(error, self.dialect, self.where)
-            if isinstance(told, AgainError) or not connection.in_transaction():
+            if isinstance(told, AgainError) or not self._raw.in_transaction:
                 raise
+            self._raw.execute("ROLLBACK TO call")
             call.outcome = (False, told)
+        self._raw.execute("RELEASE call")
 
     def _connect(self, prepare: Work[T]) -> T:
         options = self.options
@@ -320,16 +339,16 @@ class SqliteBackend:
             hide_parameters=True,  # addresses are among them
             connect_args={"isolation_level": None, "timeout": BUSY_SECONDS, "check_same_thread": False},
         )
-        sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(self._begin))
         self._engine = engine
         try:
             connection = engine.connect()
-            raw = connection.connection.dbapi_connection
-            assert raw is not None
-            cursor = raw.cursor()
+            self._raw = connection.connection.driver_connection
+            cursor = self._raw.cursor()
             if journal is not None:
                 cursor.execute(f"PRAGMA journal_mode={'WAL' if journal == 'wal' else 'DELETE'}")
             cursor.execute(f"PRAGMA synchronous={'NORMAL' if options.synchronous == 'normal' else 'FULL'}")
+            cursor.execute(f"PRAGMA cache_size=-{CACHE}")
+            cursor.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT}")
             cursor.close()
             if not options.memory and new:
                 self._held.enter_context(one_library(options.path, module.__name__.split(".")[0]))
@@ -349,7 +368,7 @@ class SqliteBackend:
         return result
 
     def _prepare(self, connection: sa.Connection, prepare: Work[T]) -> T:
-        with connection.begin():
+        with self._transaction(connection, "BEGIN IMMEDIATE"):
             if self.options.memory:
                 create(connection, revisions()[-1])
             result = prepare(connection)

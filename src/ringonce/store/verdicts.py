@@ -52,6 +52,8 @@ class Verdicts:
             self._whole = self._fuse()
         else:
             given, told = self._ends.c, self._told.c
+            known = self._known = dialect.given("k", id=sa.Uuid, before=sa.Integer, fence=sa.BigInteger)
+            self._stands = sa.select(_n.id).where(_n.id == known.c.id, *self._guards(known.c))
             self._done = self._end(given)
             self._gone = sa.delete(dispatch).where(dialect.among(_d.id, "ids"))
             self._tried = self._try(given, sa.true())
@@ -59,16 +61,14 @@ class Verdicts:
 
     # --- statements -------------------------------------------------------------------------------------------
 
-    def _end(self, given: Any) -> Any:
+    def _guards(self, given: Any) -> tuple[Any, ...]:
         lease = (_d.id == given.id, _d.fence == given.fence, _d.owner == self._owner)
+        return _n.version == given.before, _n.recipient != ERASED, sa.exists().where(*lease)
+
+    def _end(self, given: Any) -> Any:
         return (
             sa.update(notifications)
-            .where(
-                _n.id == given.id,
-                _n.version == given.before,
-                _n.recipient != ERASED,
-                sa.exists().where(*lease),
-            )
+            .where(_n.id == given.id)
             .values(
                 status=given.status,
                 version=given.before + 1,
@@ -79,7 +79,6 @@ class Verdicts:
                 last_attempt=given.number,
                 changed_at=self._dialect.now,
             )
-            .returning(_n.id)
         )
 
     def _try(self, given: Any, condition: Any) -> Any:
@@ -95,7 +94,7 @@ class Verdicts:
         """All of it as one statement."""
         given = sa.select(*(getattr(self._ends.c, name).label(name) for name in self._columns)).cte("given").c
         told = self._told.c
-        done = self._end(given).cte("done")
+        done = self._end(given).where(*self._guards(given)).returning(_n.id).cte("done")
         # Guarded again, for only now is this row locked; the notification was locked before it, as everywhere.
         lease = (_d.id == given.id, _d.fence == given.fence, _d.owner == self._owner, given.id == done.c.id)
         gone = sa.delete(dispatch).where(*lease).returning(_d.id).cte("gone")
@@ -146,12 +145,21 @@ class Verdicts:
         if self._dialect.fused:
             parameters = self._ends.bind(rows) | self._told.bind(events) | known
             return {values[0] for values in fetch(connection, self._whole, parameters)}
-        done = set(connection.execute(self._done, self._ends.bind(rows) | known).scalars())
-        if done:
-            connection.execute(self._gone, {"ids": self._dialect.listed(done)})
-            connection.execute(self._tried, self._ends.bind([row for row in rows if row[0] in done]))
-            if events := [event for event in events if event[0] in done]:
-                connection.execute(self._publish, self._told.bind(events) | known)
+        # Looked up first: SQLite has one writer at a time, so what holds now holds until the commit.
+        named = self._known.bind(
+            [(change.id, row.state.version, change.guard[1]) for change, row, _ in ended if change.guard]
+        )
+        done = {values[0] for values in fetch(connection, self._stands, named | known)}
+        if len(done) < len(rows):
+            rows = [row for row in rows if row[0] in done]
+            events = [event for event in events if event[0] in done]
+        if rows:
+            told = self._ends.bind(rows) | known
+            fetch(connection, self._done, told)
+            fetch(connection, self._gone, {"ids": self._dialect.listed([row[0] for row in rows])})
+            fetch(connection, self._tried, told)
+        if events:
+            fetch(connection, self._publish, self._told.bind(events) | known)
         return done
 
 

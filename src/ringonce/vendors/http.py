@@ -47,7 +47,7 @@ class HttpStandIn(StandIn):
     def identify(self, call: Call) -> tuple[str, str]:
         """Reference and address, for the plan and the ledger; empty where there is none."""
 
-    def stage(self, call: Call) -> str:  # noqa: ARG002 - most vendors have one kind of call only
+    def stage(self, call: Call) -> str:
         """Which kind of call it is, for the plan; empty: the one that tells somebody."""
         return ""
 

@@ -1,0 +1,60 @@
+"""A stand-in for Viber's bot API: HTTP is always 200, the verdict stands in the body.
+
+Facts: public clients of developers.viber.com/docs/api/rest-bot-api. A refusal's word is its ``status``.
+
+As a program: ``python -m ringonce.vendors.viber --token a-b-c --refused 01234567890A==6``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ringonce.vendors.chat import ChatApi, Said, read, run, told
+from ringonce.vendors.http import Call, Reply
+
+FIRST_TOKEN = 5_741_311_803_571_721_087
+"""Beyond 2^53: a reader that takes it for a float gets another number."""
+_NAMES = {
+    "2": "invalidAuthToken",
+    "4": "missingData",
+    "5": "receiverNotRegistered",
+    "6": "receiverNotSubscribed",
+}
+_TOO_MANY = "12"
+
+
+class ViberApi(ChatApi):
+    """Knows one bot, by its token; all subscribers exist but those that are refused."""
+
+    def __init__(self, token: str, **more: Any) -> None:
+        super().__init__(**more)
+        self._token = token
+
+    def said(self, call: Call) -> Said:
+        """Receiver, text and ``tracking_data``."""
+        body = read(call)
+        return Said(*(str(body.get(key, "")) for key in ("receiver", "text", "tracking_data")))
+
+    def wrong(self, call: Call, said: Said) -> Reply | None:
+        """Another path, another token, no receiver, no text."""
+        if call.path != "/pa/send_message":
+            return Reply(404)
+        if call.headers.get("x-viber-auth-token") != self._token:
+            return self.no("2")
+        return None if said.address and said.text else self.no("4")
+
+    def taken(self, said: Said, number: int) -> Reply:
+        """Status 0 and a token for the message."""
+        return told(200, {"status": 0, "status_message": "ok", "message_token": FIRST_TOKEN + number})
+
+    def no(self, word: str) -> Reply:
+        """A status that is not 0."""
+        return told(200, {"status": int(word), "status_message": _NAMES.get(word, "failed")})
+
+    def fails(self, status: int) -> Reply:
+        """Too many requests are a 200 as well; what comes from in front of the API is not."""
+        return self.no(_TOO_MANY) if status == 429 else Reply(status)
+
+
+if __name__ == "__main__":
+    run(ViberApi, "A stand-in for Viber's bot API that fails as it is told.", "token")

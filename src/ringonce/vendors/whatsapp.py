@@ -1,0 +1,79 @@
+"""A stand-in for WhatsApp's Cloud API: texts and templates to phone numbers.
+
+Facts: developers.facebook.com/documentation/business-messaging/whatsapp (``error.code`` decides). A refusal's word is
+its code.
+
+As a program: ``python -m ringonce.vendors.whatsapp --token x --number 106540352242922 --refused +15550001234=131026``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ringonce.vendors.chat import ChatApi, Said, read, run, told
+from ringonce.vendors.http import Call, Reply
+
+MAX_TEXT = 4_096
+_STATUS = {"131056": 429, "130429": 429, "131000": 500, "2": 503, "190": 401, "368": 403, "132001": 404}
+_CODES = {429: "130429", 500: "131000", 503: "2"}
+
+
+class WhatsAppApi(ChatApi):
+    """Knows one sender, by token and number's id; everybody has WhatsApp but those that are refused.
+
+    Args:
+        token: the access token.
+        number: the sender's id.
+        more: see ChatApi.
+    """
+
+    def __init__(self, token: str, number: str, **more: Any) -> None:
+        super().__init__(**more)
+        self._token = token
+        self._path = re.compile(rf"/v\d+\.\d/{re.escape(number)}/messages")
+
+    def said(self, call: Call) -> Said:
+        """The number, the text or the template's name, and ``biz_opaque_callback_data``."""
+        body = read(call)
+        text, template = body.get("text"), body.get("template")
+        said = text.get("body") if isinstance(text, dict) else None
+        named = template.get("name") if isinstance(template, dict) else None
+        return Said(
+            str(body.get("to", "")), str(said or named or ""), str(body.get("biz_opaque_callback_data", ""))
+        )
+
+    def wrong(self, call: Call, said: Said) -> Reply | None:
+        """Another token, another number, a body without its parts, too long a text."""
+        if call.headers.get("authorization") != f"Bearer {self._token}":
+            return self.no("190")
+        if not self._path.fullmatch(call.path):
+            return told(400, {"error": {"message": "no such object", "code": 100, "error_subcode": 33}})
+        if read(call).get("messaging_product") != "whatsapp" or not said.address or not said.text:
+            return self.no("131008")
+        return self.no("131009") if len(said.text) > MAX_TEXT else None
+
+    def taken(self, said: Said, number: int) -> Reply:
+        """The message's id; whether it arrives is told later."""
+        digits = said.address.removeprefix("+")
+        return told(
+            200,
+            {
+                "messaging_product": "whatsapp",
+                "contacts": [{"input": said.address, "wa_id": digits}],
+                "messages": [{"id": f"wamid.{number:016x}"}],
+            },
+        )
+
+    def no(self, word: str) -> Reply:
+        """An error by its code."""
+        error = {"message": f"(#{word})", "type": "OAuthException", "code": int(word), "fbtrace_id": "A1"}
+        return told(_STATUS.get(word, 400), {"error": error})
+
+    def fails(self, status: int) -> Reply:
+        """An error by its status."""
+        return self.no(_CODES[status]) if status in _CODES else Reply(status)
+
+
+if __name__ == "__main__":
+    run(WhatsAppApi, "A stand-in for WhatsApp's Cloud API that fails as it is told.", "token", "number")
