@@ -10,7 +10,7 @@ ever be part of a cycle: their fields are values.
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, FrozenInstanceError, fields
-from typing import Any, Never, TypeVar
+from typing import Any, Never, TypeVar, get_type_hints
 
 import msgspec
 
@@ -35,9 +35,10 @@ def quick(cls: type[T]) -> type[T]:
         name: value for name, value in vars(cls).items() if name not in slots and not name.startswith("__")
     }
     kept = {name: vars(cls)[name] for name in _OF_DATACLASSES}
+    types = _types(cls)
     made = msgspec.defstruct(
         cls.__name__,
-        [(f.name, f.type, _default(f)) for f in known],
+        [(f.name, types.get(f.name, Any), _default(f)) for f in known],
         module=cls.__module__,
         namespace=own | kept,
         frozen=True,
@@ -46,6 +47,14 @@ def quick(cls: type[T]) -> type[T]:
     made.__setattr__ = made.__delattr__ = _refuse  # type: ignore[method-assign]
     made.__qualname__ = cls.__qualname__
     return made  # type: ignore[return-value]  # read as the dataclass that it stands for
+
+
+def _types(cls: type[Any]) -> dict[str, Any]:
+    """What decoding checks and makes: nothing, where a type is imported for type checkers only."""
+    try:
+        return get_type_hints(cls)
+    except NameError:
+        return {}
 
 
 def _default(field: Field[Any]) -> Any:
