@@ -148,7 +148,8 @@ class Fill:
 
     def _statements(self, state: str, due: str) -> Iterator[str]:
         shared = f"(i / {self.shared})"
-        event, content = _key("e", shared, self.seed), _key("c", shared, self.seed)
+        event, at = _key("e", shared, self.seed), f"(b_now + {shared})"
+        content = f"decode(lpad(to_hex({at} / 1000), 12, '0') || substr(md5('c{self.seed}' || {shared}), 1, 20), 'hex')"
         # Ids in order of time, as UUIDv7 are.
         id_ = (
             "(lpad(to_hex(b_now / 1000 - 1000000 + i / 4096), 12, '0') || '7' || lpad(to_hex(mod(i, "
@@ -159,7 +160,7 @@ class Fill:
         who = f"('bulk-{self.seed}-' || {shared})"
         one_of = f"mod(i, {self.shared}) = 0"
         yield self._copy(
-            "events", {"key": event, "event_id": who, "created_at": "b_now", "expanded": "true"}, one_of
+            "events", {"key": event, "event_id": who, "created_at": at, "expanded": "true"}, one_of
         )
         yield self._copy("contents", {"id": content, "created_at": "b_now"}, one_of)
         yield self._copy(
@@ -175,7 +176,7 @@ class Fill:
             },
             one_of,
         )
-        facts = {"id": id_, "event_key": event, "content_id": content, "address_id": address}
+        facts = {"id": id_, "event_key": event, "event_at": at, "content_id": content, "address_id": address}
         facts |= {"recipient": who, "created_at": "b_now", "changed_at": "b_now", "next_attempt_at": due}
         if state == "finished":
             facts |= {"status": "'sent'", "attempts": "1", "version": "2", "last_attempt": "1"}

@@ -63,6 +63,11 @@ class Copies:
             made = secrets.token_bytes(16)
             return made.hex() if self.lite else made
 
+        def dated(_: int) -> Any:
+            # As contents are: the time first.
+            made = (self.made + EPOCH).to_bytes(6) + secrets.token_bytes(10)
+            return made.hex() if self.lite else made
+
         def id_(_: int) -> Any:
             # As UUIDv7 are: the time first.
             made = uuid.UUID(bytes=(self.made + EPOCH).to_bytes(6) + secrets.token_bytes(10))
@@ -71,7 +76,7 @@ class Copies:
         return {
             "event": key,
             "entry": key,
-            "content": key,
+            "content": dated,
             "id": id_,
             "name": lambda number: f"dHIoDxE7Hdg:APA91bH1Zj0kNa{f'bare-{self.made + number}':0>110}",
             # SQLite gives out the highest plus one: ours are below all.

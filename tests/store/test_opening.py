@@ -9,16 +9,20 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from ringonce.errors import ConfigError, SchemaError, SqliteBuildError, StoreError, StoreUnavailable
 from ringonce.store import StoreOptions, migrate, migration_script, open_store, schema_version
 from ringonce.store.backend import revisions
-from ringonce.store.schema import VERSION_TABLE, create, metadata
+from ringonce.store.migrate import _config, upgrade
+from ringonce.store.rows import FACTS, FACTS_FROM
+from ringonce.store.schema import VERSION_TABLE, Digest, Words, create, metadata, notifications
 from ringonce.store.sqlite import SqliteOptions, choose_journal
 from tests.servers.postgres import Database, fresh_database
 from tests.store.kit import World, decode
@@ -84,6 +88,49 @@ def test_partial_indexes_are_the_same_either_way(tmp_path: Path) -> None:
             found.append({name: " ".join(sql.split()).replace('"', "") for name, sql in rows if sql})
         engine.dispose()
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_what_stood_before_gets_the_time_of_its_event(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A notification that an older version wrote is found with its event after the migration."""
+    if kind == "sqlite":
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+    else:
+        url = request.getfixturevalue("pg_database").url("psycopg")
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        command.upgrade(_config(connection=connection), "0004")
+        for table, values in (
+            ("events", {"key": b"\x01" * 16, "created_at": 77, "body_hash": b"h", "expanded": True}),
+            ("notifications", {"id": UUID(int=1), "event_key": b"\x01" * 16, "content_id": b"\x02" * 16}),
+        ):
+            row = whole(table) | values
+            into = sa.table(
+                f"ringonce_{table}",
+                *(sa.column(c.name, c.type) for c in metadata.tables[f"ringonce_{table}"].c),
+            )
+            connection.execute(sa.insert(into).values(row))
+    with engine.begin() as connection:
+        upgrade(connection)
+        found = connection.execute(
+            sa.select(FACTS[2], notifications.c.event_at).select_from(FACTS_FROM)
+        ).all()
+    engine.dispose()
+    assert found == [("x", 77)]
+
+
+def whole(table: str) -> dict[str, object]:
+    """A value for each column of a table that may not be null."""
+    made: dict[str, object] = {}
+    for column in metadata.tables[f"ringonce_{table}"].c:
+        if isinstance(column.type, Digest):
+            made[column.name] = b"h"
+        elif not column.nullable:
+            kinds: dict[type, object] = {int: 0, bool: False, UUID: UUID(int=0)}
+            made[column.name] = "x" if isinstance(column.type, Words) else kinds[column.type.python_type]
+    return made
 
 
 async def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:

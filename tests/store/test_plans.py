@@ -17,6 +17,7 @@ from ringonce.model.policy import DAY, SECOND, Rate
 from ringonce.model.retention import Retention, Walk
 from ringonce.ports import PRUNE_LEASE, Lot, Terms
 from ringonce.store import open_store
+from ringonce.store.values import dated, digest
 from tests.servers.postgres import Database, create_database, drop_database
 from tests.store.kit import KINDS, LEASE, START, World, decode
 
@@ -38,7 +39,7 @@ ROWS = 50
 
 FILL = f"""
 INSERT INTO ringonce_events SELECT decode(md5('e' || i), 'hex'), '', 'e' || i, 't', NULL, NULL, NULL, 'normal', NULL,
-    '\\x00', '{{}}', 1, 1, true, {START} FROM generate_series(1, {FINISHED // 100}) i;
+    '\\x00', '{{}}', 1, 1, true, {START} + i FROM generate_series(1, {FINISHED // 100}) i;
 INSERT INTO ringonce_contents VALUES ('\\x01', NULL, 'hello', NULL, '{{}}', {START});
 INSERT INTO ringonce_contents SELECT decode(md5('c' || i), 'hex'), NULL, 'hello', NULL, '{{}}', {START}
     FROM generate_series(1, 100000) i;
@@ -54,7 +55,7 @@ INSERT INTO ringonce_addresses (key, tenant, recipient, channel, value, register
 INSERT INTO ringonce_notifications SELECT md5('n' || i)::uuid, '', decode(md5('e' || (i / 100 + 1)), 'hex'),
     'u' || (i % 100000), 'email', '', i % 100000 + 1, 0, '\\x01', {START} - i, {START},
     CASE WHEN i <= {FUTURE} THEN 'pending' ELSE 'sent' END, 1, 1, 1, 0, 0, 0, 0, '', NULL, NULL, NULL, NULL, 'm', 1,
-    NULL, 1 FROM generate_series(1, {FINISHED + FUTURE}) i;
+    NULL, 1, NULL, {START} + i / 100 + 1 FROM generate_series(1, {FINISHED + FUTURE}) i;
 INSERT INTO ringonce_dispatch SELECT md5('n' || i)::uuid, 'email', i % 3, {START} + 10^12 + i, 'send', i % 10 <> 0,
     false, NULL, NULL, 0, 0, 1, 0, CASE WHEN i % 2 = 0 THEN {START} + 2 * 10^12 END, {START}, NULL, NULL
     FROM generate_series(1, {FUTURE}) i;
@@ -182,6 +183,24 @@ async def test_claim_mark_settle(watched: tuple[World, Explained]) -> None:
     explained.plans.clear()
     await world.settle(*(world.answer(c) for c in claimed))
     assert explained.blocks() < ROWS * 100
+
+
+async def test_a_claim_finds_what_it_reads_among_its_neighbours(watched: tuple[World, Explained]) -> None:
+    """Events are looked up by their time, and contents of one time lie side by side: no row needs a page of its own."""
+    world, explained = watched
+    await world.claim(10_000, "w-0")
+    await accept(world)
+    explained.plans.clear()
+    assert len((await world.claim(ROWS)).rows) == ROWS
+    used = {
+        node["Index Name"]
+        for plan in explained.plans
+        for node in nodes(plan["Plan"])
+        if node.get("Relation Name") == "ringonce_events"
+    }
+    assert used == {"ringonce_events_age"}
+    first, second = (dated(world.now + more, digest("any", str(more))) for more in (0, 1_000))
+    assert first[:6] < second[:6]
 
 
 async def test_undo_release(watched: tuple[World, Explained]) -> None:

@@ -19,7 +19,7 @@ INSERT INTO ringonce_contents VALUES ('\\x01', NULL, 'hello', NULL, '{{}}', {STA
 INSERT INTO ringonce_addresses (id, key, tenant, recipient, channel, value, registered_at, generation)
     VALUES (1, '\\x01', '', 'u', 'email', 'u@example.com', {START}, 0);
 INSERT INTO ringonce_notifications SELECT md5('n' || i)::uuid, '', '\\x01', 'u', 'email', '', 1, 0, '\\x01', {START},
-    {START}, 'pending', 1, 1, 1, 0, 0, 0, 0, '', {START} + i, NULL, NULL, NULL, NULL, NULL, NULL, 0
+    {START}, 'pending', 1, 1, 1, 0, 0, 0, 0, '', {START} + i, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, {START}
     FROM generate_series({DEAD} + 1, {DEAD} + {LIVE}) i;
 INSERT INTO ringonce_dispatch SELECT md5('n' || i)::uuid, 'email', 1, {START} + i, 'send', true, false, NULL, NULL, 0,
     0, 1, 0, NULL, {START}, NULL, NULL FROM generate_series(1, {DEAD} + {LIVE}) i

@@ -16,6 +16,7 @@ from ringonce.store.rows import (
     DISPATCH,
     FACTS,
     FACTS_FROM,
+    OF_EVENT,
     Dispatch,
     make_content,
     make_row,
@@ -276,7 +277,7 @@ class Claims:
         joined = (
             one.outerjoin(picked, sa.true())
             .outerjoin(notifications, n.id == picked.c.id)
-            .outerjoin(events, events.c.key == n.event_key)
+            .outerjoin(events, OF_EVENT)
             .outerjoin(addresses, a.id == n.address_id)
             .outerjoin(contents, contents.c.id == n.content_id)
         )

@@ -18,7 +18,7 @@ from ringonce.store.compiled import fetch
 from ringonce.store.ledger import Ledger
 from ringonce.store.rows import STATE, state_values
 from ringonce.store.schema import contents, dispatch, notifications
-from ringonce.store.values import PRIORITIES, digest, dump
+from ringonce.store.values import PRIORITIES, dated, digest, dump
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ OWN = ("status", "version", "next_attempt_at", "error_code", "error_text", "expi
 """What the states of new notifications differ in."""
 NOTIFICATION = (
     *("id", "tenant", "event_key", "recipient", "channel", "account", "address_id", "address_generation"),
-    *("content_id", *OWN),
+    *("content_id", "event_at", *OWN),
 )
 DESK = (
     *("id", "lane", "priority", "due_at", "purpose", "armed", "version", "expires_at", "created_at"),
@@ -96,18 +96,18 @@ class Entries:
             priority = PRIORITIES.get(event.priority, 1)
             ids: dict[str, bytes] = {}
             for item in plan.contents:
-                c, id_ = item.content, digest(name, item.key)
+                c, id_ = item.content, dated(chunk.accepted_at, digest(name, item.key))
                 ids[item.key] = id_
                 said[id_] = (id_, c.title, c.text, c.html, dump(c.data))
             for new in plan.notifications:
                 # The plan holds its writes, so that none takes the place of another in memory.
                 made = known.get(id(new.write)) or known.setdefault(id(new.write), _made(new.write))
                 where = (None, 0) if new.address is None else (new.address.id, generations[new.address.id])
-                content = ids.get(new.content_key) or digest(name, new.content_key)
+                content = ids.get(new.content_key) or dated(chunk.accepted_at, digest(name, new.content_key))
                 rows.append(
                     (
                         *(new.id, event.tenant, key, new.recipient, new.channel, new.account),
-                        *(*where, content, *made.values),
+                        *(*where, content, chunk.accepted_at, *made.values),
                     )
                 )
                 if made.due is not None:

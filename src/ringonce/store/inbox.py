@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.ports import Copy
-from ringonce.store.rows import CONTENT, make_content
+from ringonce.store.rows import CONTENT, OF_EVENT, make_content
 from ringonce.store.schema import UNREAD, contents, events, inbox, inboxes, notifications
 from ringonce.store.values import clean, digest
 
@@ -69,7 +69,7 @@ class Inboxes:
             sa.select(*COPY, *CONTENT)
             .select_from(
                 inbox.join(notifications, _n.id == _i.notification_id)
-                .join(events, _e.key == _n.event_key)
+                .join(events, OF_EVENT)
                 .outerjoin(contents, contents.c.id == _n.content_id)
             )
             .where(key)

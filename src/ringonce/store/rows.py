@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import sqlalchemy as sa
+
 from ringonce.core.journal import client_reference
 from ringonce.model.notification import Address, Content, LastError, Spent, State, Status
 from ringonce.ports import AttemptRow, Due, Lease, OutboxRow, Row
@@ -14,8 +16,6 @@ from ringonce.store.values import dump_numbers, load, load_numbers
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
-
-    import sqlalchemy as sa
 
 _n, _e, _a, _d = notifications.c, events.c, addresses.c, dispatch.c
 
@@ -30,7 +30,10 @@ FACTS: tuple[sa.Column[Any], ...] = (
 )
 """What a Row is made of, the dispatch row apart."""
 
-FACTS_FROM = notifications.join(events, _e.key == _n.event_key).outerjoin(addresses, _a.id == _n.address_id)
+OF_EVENT = sa.and_(_e.created_at == _n.event_at, _e.key == _n.event_key)
+"""The event of a notification. By its key alone it may be anywhere in an index; with the time, among its neighbours."""
+
+FACTS_FROM = notifications.join(events, OF_EVENT).outerjoin(addresses, _a.id == _n.address_id)
 
 DISPATCH: tuple[sa.Column[Any], ...] = (
     *(_d.id, _d.lane, _d.priority, _d.due_at, _d.purpose, _d.armed, _d.leased, _d.started_at, _d.owner),
