@@ -153,5 +153,5 @@ def test_account() -> None:
 
 
 def test_declarations() -> None:
-    """After a doubt it is looked up what is published."""
-    assert Wildberries.in_doubt is InDoubt.LOOKUP
+    """After a doubt a person sees what is published, and decides."""
+    assert Wildberries.in_doubt is InDoubt.HOLD

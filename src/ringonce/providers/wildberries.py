@@ -56,7 +56,7 @@ class Wildberries(api.Provider):
     name = "wildberries"
     title = "Wildberries feedbacks and questions"
     features = api.Features(title=False, max_text=_LONGEST)
-    in_doubt = api.InDoubt.LOOKUP
+    in_doubt = api.InDoubt.HOLD
     second_send = "may use up the only change"
     rules = tuple(replace(rule, provider_code="json:errorText") for rule in RULES)
     Options = WildberriesOptions
