@@ -89,6 +89,11 @@ def _accepts(port: int) -> bool:
     return True
 
 
+def planned(connection: sa.Connection) -> str:
+    """How the server plans what stays prepared: ``auto`` unless somebody said otherwise."""
+    return str(connection.execute(sa.select(sa.func.current_setting("plan_cache_mode"))).scalar_one())
+
+
 def prepared(connection: sa.Connection) -> int:
     """How many statements stay prepared on a connection of the server that has been used for a while."""
     for _ in range(8):

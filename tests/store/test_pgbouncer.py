@@ -11,7 +11,7 @@ from ringonce.store.schema import metadata
 from ringonce.store.wakeup import PostgresWakeup
 from ringonce.telemetry import Telemetry
 from ringonce.testing import check_store
-from tests.servers.pgbouncer import pgbouncer, prepared
+from tests.servers.pgbouncer import pgbouncer, planned, prepared
 from tests.servers.postgres import Database
 from tests.store.kit import KINDS, told
 
@@ -68,7 +68,7 @@ async def test_who_insists_is_alerted(
 
 @pytest.mark.parametrize("driver", DRIVERS)
 async def test_a_pooler_is_noticed(pooled: Database, pg_database: Database, driver: str) -> None:
-    """Statements stay prepared on a direct connection, and not behind a pooler; a setting decides instead."""
+    """Directly, statements stay prepared and are planned once, and not behind a pooler; a setting decides instead."""
     await migrate(pg_database.url(driver))
     for database, setting, unprepared in (
         (pooled, "auto", True),
@@ -79,4 +79,5 @@ async def test_a_pooler_is_noticed(pooled: Database, pg_database: Database, driv
         await store.open()
 
         assert (await store.backend.run(prepared) == 0) is unprepared, (database.port, setting)
+        assert (await store.backend.run(planned) == "auto") is unprepared, (database.port, setting)
         await store.close()

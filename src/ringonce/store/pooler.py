@@ -1,7 +1,7 @@
 """A pooler in transaction mode (PgBouncer): each transaction may run on another connection to the server.
 
-So what belongs to a session can not be relied on: prepared statements, settings, LISTEN. ringonce uses no setting and
-no lock of a session; the two drivers are told to leave nothing prepared behind.
+So what belongs to a session can not be relied on: prepared statements, settings, LISTEN. Behind one, ringonce uses no
+setting and no lock of a session; the two drivers are told to leave nothing prepared behind.
 """
 
 from __future__ import annotations
