@@ -1,8 +1,8 @@
 """Deliveries per second of one process with full durability, through the provider ``fcm``, and of its peers.
 
-Everybody sends one POST per notification to the same stub, with a message of the same size, from a queue that was filled
-before. Peers make 100 calls at the same time; with 400 those that could were no faster. ringonce's ``concurrency`` also
-counts what waits for its commit. The stub's counter tells when the first and the last one came.
+Everybody sends one POST per notification to the same stub, with a message of the same size, from a queue that was
+filled before. Peers make 100 calls at the same time; with 400 those that could were no faster. ringonce's
+``concurrency`` also counts what waits for its commit. The stub's counter tells when the first and the last one came.
 """
 
 from __future__ import annotations
