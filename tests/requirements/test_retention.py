@@ -13,7 +13,7 @@ from tests.requirements.conftest import Start, System
 
 BODY = {"event_id": "order-1", "to": {"box": "ada"}, "content": {"text": "Your order has left."}}
 AGES = (
-    (notifications, "created_at", "changed_at"),
+    (notifications, "created_at", "changed_at", "event_at"),
     (events, "created_at"),
     (journal, "created_at"),
     (contents, "created_at"),
