@@ -7,7 +7,7 @@ import logging
 import time
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -24,6 +24,7 @@ from ringonce.store.backend import (
 )
 from ringonce.store.dialect import POSTGRES
 from ringonce.store.fuse import PATIENT, Fuse, arguments, protect
+from ringonce.store.plans import plan_anew, plan_once, renewed
 from ringonce.store.pooler import behind_pooler, unprepared
 
 if TYPE_CHECKING:
@@ -47,19 +48,6 @@ def with_driver(url: URL) -> URL:
         if find_spec(driver) is not None:
             return url.set(drivername=f"postgresql+{driver}")
     raise StoreError("no PostgreSQL driver is installed", mend="pip install ringonce[postgres]")
-
-
-def _plan_once(raw: Any, _record: object) -> None:
-    """Have the server plan what stays prepared for any parameters.
-
-    Left to itself it compares costs, and where it likes a plan for the parameters at hand better, it makes one for each
-    execution (PostgreSQL manual, PREPARE). That took as long as a claim itself, and gained nothing: our statements are
-    such that one plan is right for all parameters.
-    """
-    cursor = raw.cursor()
-    cursor.execute("SET plan_cache_mode = force_generic_plan")
-    cursor.close()
-    raw.commit()
 
 
 class PostgresBackend:
@@ -131,7 +119,8 @@ class PostgresBackend:
                 self._engine.sync_engine, "connect", lambda raw, _record: protect(raw.driver_connection)
             )
             if not pooled:
-                sa.event.listen(self._engine.sync_engine, "connect", _plan_once)
+                sa.event.listen(self._engine.sync_engine, "connect", plan_once)
+                sa.event.listen(self._engine.sync_engine, "checkout", plan_anew)
         except ModuleNotFoundError as error:
             raise StoreError(
                 f"{error.name} is not installed", mend="pip install ringonce[postgres]"
@@ -180,6 +169,7 @@ class PostgresBackend:
             raise StoreUnavailable(f"{self.where} is not open")
         connection = self._idle.pop() if self._idle else await self._singles.connect()
         try:
+            await renewed(connection)
             yield connection
         except BaseException:
             for other in (connection, *self._idle):
