@@ -33,7 +33,8 @@ FACTS: tuple[sa.Column[Any], ...] = (
 OF_EVENT = sa.and_(_e.created_at == _n.event_at, _e.key == _n.event_key)
 """The event of a notification. By its key alone it may be anywhere in an index; with the time, among its neighbours."""
 
-FACTS_FROM = notifications.join(events, OF_EVENT).outerjoin(addresses, _a.id == _n.address_id)
+FACTS_FROM = notifications.outerjoin(events, OF_EVENT).outerjoin(addresses, _a.id == _n.address_id)
+"""Outer joins, although each has an event: PostgreSQL takes two conditions together for rarer than they are."""
 
 DISPATCH: tuple[sa.Column[Any], ...] = (
     *(_d.id, _d.lane, _d.priority, _d.due_at, _d.purpose, _d.armed, _d.leased, _d.started_at, _d.owner),

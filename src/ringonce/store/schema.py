@@ -351,7 +351,7 @@ def _index(name: str, *columns: Any, where: Any = None, unique: bool = False) ->
 _index("events_event_id", events.c.event_id)
 _index("events_subject", events.c.subject_key, where=events.c.subject_key.is_not(None))
 _index("events_open", events.c.created_at, where=sa.not_(events.c.expanded))
-_index("events_age", events.c.created_at, events.c.key)
+_index("events_age", events.c.created_at, events.c.key, unique=True)
 _index("event_recipients_age", journal.c.created_at, journal.c.key)
 _index("addresses_key", addresses.c.key, unique=True)
 _index("addresses_recipient", addresses.c.tenant, addresses.c.recipient)

@@ -21,4 +21,4 @@ def upgrade() -> None:
     op.add_column("ringonce_notifications", sa.Column("event_at", sa.BigInteger(), nullable=True))
     op.execute(TOLD)
     op.drop_index("ringonce_events_age", "ringonce_events")
-    op.create_index("ringonce_events_age", "ringonce_events", ["created_at", "key"])
+    op.create_index("ringonce_events_age", "ringonce_events", ["created_at", "key"], unique=True)
