@@ -33,7 +33,9 @@ def url(kind: str, request: pytest.FixtureRequest) -> Iterator[str]:
     if kind.startswith("sqlite"):
         path = request.getfixturevalue("tmp_path") / "shop.db"
         shutil.copy(request.getfixturevalue("sqlite_template"), path)
-        with contextlib.closing(sa.create_engine(f"sqlite:///{path}").connect()) as connection:
+        # Without a pool: a connection that is given back is closed.
+        engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
+        with contextlib.closing(engine.connect()) as connection:
             connection.execute(sa.text(own))
         yield f"sqlite:///{path}"
     else:
