@@ -33,6 +33,7 @@ from ringonce.provider import (
     fits,
     http_url,
     json_call,
+    phone,
     secret_text,
     together,
 )
@@ -168,15 +169,8 @@ class WhatsApp(Provider):
         return f"whatsapp:{self.options.phone_number_id}"
 
     def address(self, value: object) -> str:
-        """A phone number with its country code, E.164. Raises InputError; its message never repeats the number."""
-        text = re.sub(r"[ ().-]", "", value) if isinstance(value, str) else ""
-        if not re.fullmatch(r"\+?[1-9][0-9]{6,14}", text):
-            raise InputError(
-                "a WhatsApp address is a phone number with its country code",
-                field="address",
-                mend='give "+15550001234"; a leading 0 belongs to no country',
-            )
-        return f"+{text.removeprefix('+')}"
+        """A phone number with its country, E.164; WhatsApp's own ids leave the ``+`` out. Raises InputError."""
+        return phone(f"+{value.strip().removeprefix('+')}" if isinstance(value, str) else value)
 
     def check(self, content: Content) -> None:
         """Refuse HTML alone, data other than a template, and more than 4,096 UTF-16 code units of text."""

@@ -195,15 +195,7 @@ def main() -> None:
     parser.add_argument("--key", required=True, metavar="FILE", help="where to write the team's key")
     parser.add_argument("--dead", action="append", default=[], metavar="TOKEN")
     options = parser.parse_args()
-    plan, ledger = common(options)
-    ApnsApi(
-        key_file=options.key,
-        dead=options.dead,
-        plan=plan,
-        ledger=ledger,
-        host=options.host,
-        port=options.port,
-    ).run_until_stopped()
+    ApnsApi(key_file=options.key, dead=options.dead, **common(options)).run_until_stopped()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -91,20 +90,6 @@ class ChatApi(HttpStandIn):
         return replace(reply, headers=(*reply.headers, *fault.headers))
 
 
-def read(call: Call) -> dict[str, Any]:
-    """The call's JSON object; an empty one where there is none."""
-    try:
-        body = json.loads(call.body)
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
-
-
-def told(status: int, body: object) -> Reply:
-    """An answer in JSON."""
-    return Reply(status, json.dumps(body).encode(), (("Content-Type", "application/json"),))
-
-
 def plain(status: int, text: str) -> Reply:
     """An answer in plain text."""
     return Reply(status, text.encode(), (("Content-Type", "text/plain"),))
@@ -129,8 +114,5 @@ def run(make: type[ChatApi], description: str, *needed: str) -> None:
         if not found:
             raise InputError(f"{pair!r} names no word", field="refused", mend="write ADDRESS=WORD")
         refused[address] = reason
-    plan, ledger = common(options)
     given = {name.replace("-", "_"): getattr(options, name.replace("-", "_")) for name in needed}
-    make(
-        **given, refused=refused, plan=plan, ledger=ledger, host=options.host, port=options.port
-    ).run_until_stopped()
+    make(**given, refused=refused, **common(options)).run_until_stopped()

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from ringonce.vendors.chat import ChatApi, Said, read, run, told
+from ringonce.vendors.bodies import document, reply
+from ringonce.vendors.chat import ChatApi, Said, run
 from ringonce.vendors.http import Call, Reply
 
 if TYPE_CHECKING:
@@ -41,37 +41,37 @@ class DiscordHooks(ChatApi):
         parts = urlsplit(call.path)
         found, thread = _PATH.fullmatch(parts.path), parse_qs(parts.query).get("thread_id")
         address = (found[1] if found else "") + (f"?thread_id={thread[0]}" if thread else "")
-        return Said(address, str(read(call).get("content", "")))
+        return Said(address, str(document(call).get("content", "")))
 
     def wrong(self, call: Call, said: Said) -> Reply | None:
         """Another path, no text or too long a one. Without ``wait=true`` what is wrong is not told."""
         if not said.address:
-            return told(404, {"message": "404: Not Found", "code": 0})
+            return reply(404, {"message": "404: Not Found", "code": 0})
         if said.text and len(said.text) <= MAX_TEXT:
             return None if _waits(call) else Reply(204, accepted=True)
         return self.no("50035" if said.text else "50006") if _waits(call) else Reply(204)
 
     def taken(self, said: Said, number: int) -> Reply:
         """The message with its id."""
-        return told(200, {"id": str(FIRST_ID + number), "type": 0, "content": said.text})
+        return reply(200, {"id": str(FIRST_ID + number), "type": 0, "content": said.text})
 
     def no(self, word: str) -> Reply:
         """An error by its code."""
         status, message = _CODES.get(word, (400, "error"))
-        return told(status, {"message": message, "code": int(word)})
+        return reply(status, {"message": message, "code": int(word)})
 
     def fails(self, status: int) -> Reply:
         """An error by its status."""
-        return told(status, {"message": f"{status}", "code": 0})
+        return reply(status, {"message": f"{status}", "code": 0})
 
     def refusal(self, fault: Fault) -> Reply:
         """A limit says its delay twice: a fraction in the body, rounded up in the header."""
         if fault.status != 429 or fault.body is not None:
             return super().refusal(fault)
         delay = float(dict(fault.headers).get("Retry-After", "1"))
-        reply = told(429, {"message": "You are being rate limited.", "retry_after": delay, "global": False})
         headers = (("Retry-After", str(math.ceil(delay))), ("X-RateLimit-Scope", "user"))
-        return replace(reply, headers=(*reply.headers, *headers))
+        body = {"message": "You are being rate limited.", "retry_after": delay, "global": False}
+        return reply(429, body, *headers)
 
 
 def _waits(call: Call) -> bool:

@@ -271,15 +271,8 @@ def main() -> None:
     )
     parser.add_argument("--dead", action="append", default=[], metavar="TOKEN")
     options = parser.parse_args()
-    plan, ledger = common(options)
     FcmApi(
-        options.project,
-        dead=options.dead,
-        credentials_file=options.credentials,
-        plan=plan,
-        ledger=ledger,
-        host=options.host,
-        port=options.port,
+        options.project, dead=options.dead, credentials_file=options.credentials, **common(options)
     ).run_until_stopped()
 
 

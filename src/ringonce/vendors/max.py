@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from ringonce.vendors.chat import ChatApi, Said, read, run, told
+from ringonce.vendors.bodies import document, reply
+from ringonce.vendors.chat import ChatApi, Said, run
 
 if TYPE_CHECKING:
     from ringonce.vendors.http import Call, Reply
@@ -31,14 +32,14 @@ class MaxApi(ChatApi):
         """``user:NUMBER`` or ``chat:NUMBER``, and the text."""
         asked = dict(parse_qsl(urlsplit(call.path).query))
         kind = next((kind for kind in ("user", "chat") if f"{kind}_id" in asked), "")
-        return Said(f"{kind}:{asked[f'{kind}_id']}" if kind else "", str(read(call).get("text", "")))
+        return Said(f"{kind}:{asked[f'{kind}_id']}" if kind else "", str(document(call).get("text", "")))
 
     def wrong(self, call: Call, said: Said) -> Reply | None:
         """Another path or method, another token, nobody to tell, no text or too long a one."""
         if urlsplit(call.path).path != "/messages":
-            return told(404, {"code": "not.found", "message": "Path is not recognized"})
+            return reply(404, {"code": "not.found", "message": "Path is not recognized"})
         if call.method != "POST":
-            return told(405, {"code": "method.not.allowed", "message": "Method is not allowed"})
+            return reply(405, {"code": "method.not.allowed", "message": "Method is not allowed"})
         if call.headers.get("authorization") != self._token:
             return self.no("verify.token")
         return None if said.address and 0 < len(said.text) <= MAX_TEXT else self.no("proto.payload")
@@ -46,16 +47,16 @@ class MaxApi(ChatApi):
     def taken(self, said: Said, number: int) -> Reply:
         """The message with its id."""
         body = {"mid": f"mid.{number:016x}", "seq": number, "text": said.text}
-        return told(200, {"message": {"recipient": {"chat_type": "dialog"}, "body": body}})
+        return reply(200, {"message": {"recipient": {"chat_type": "dialog"}, "body": body}})
 
     def no(self, word: str) -> Reply:
         """An error by its code."""
         message = "error.dialog.suspended" if word == "chat.denied" else word
-        return told(_STATUS.get(word, 400), {"code": word, "message": message})
+        return reply(_STATUS.get(word, 400), {"code": word, "message": message})
 
     def fails(self, status: int) -> Reply:
         """An error by its status."""
-        return told(status, {"code": _CODE.get(status, "error"), "message": ""})
+        return reply(status, {"code": _CODE.get(status, "error"), "message": ""})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ringonce.vendors.chat import ChatApi, Said, plain, read, run
+from ringonce.vendors.bodies import document
+from ringonce.vendors.chat import ChatApi, Said, plain, run
 
 if TYPE_CHECKING:
     from ringonce.vendors.http import Call, Reply
@@ -33,13 +34,13 @@ class SlackHooks(ChatApi):
 
     def said(self, call: Call) -> Said:
         """The webhook's path, and the text."""
-        return Said(call.path.removeprefix("/services/"), str(read(call).get("text", "")))
+        return Said(call.path.removeprefix("/services/"), str(document(call).get("text", "")))
 
     def wrong(self, call: Call, said: Said) -> Reply | None:
         """Another path, no JSON object, no text."""
         if said.address.count("/") != 2:
             return plain(404, "no_team")
-        if not read(call):
+        if not document(call):
             return self.no("invalid_payload")
         return None if said.text else self.no("no_text")
 

@@ -192,15 +192,7 @@ def main() -> None:
     parser.add_argument("--greylist", action="store_true", help="refuse the first mail of each pair")
     parser.add_argument("--unknown", action="append", default=[], metavar="ADDRESS")
     options = parser.parse_args()
-    plan, ledger = common(options)
-    MailServer(
-        greylist=options.greylist,
-        unknown=options.unknown,
-        plan=plan,
-        ledger=ledger,
-        host=options.host,
-        port=options.port,
-    ).run_until_stopped()
+    MailServer(greylist=options.greylist, unknown=options.unknown, **common(options)).run_until_stopped()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ringonce.vendors.ledger import Ledger
 from ringonce.vendors.script import Plan, plan
@@ -175,7 +175,12 @@ def arguments(description: str) -> ArgumentParser:
     return parser
 
 
-def common(options: Namespace) -> tuple[Plan, Ledger]:
-    """The plan and the ledger that the options ask for. Raises InputError for a rule that is none."""
+def common(options: Namespace) -> dict[str, Any]:
+    """What the options that all stand-ins have make of one. Raises InputError for a rule that is none."""
     faults: Sequence[str] = options.fault
-    return plan(faults, options.seed), Ledger(options.ledger, fsync=options.fsync)
+    return {
+        "plan": plan(faults, options.seed),
+        "ledger": Ledger(options.ledger, fsync=options.fsync),
+        "host": options.host,
+        "port": options.port,
+    }

@@ -8,7 +8,8 @@ As a program: ``python -m ringonce.vendors.teams --port 8025 --refused http://12
 
 from __future__ import annotations
 
-from ringonce.vendors.chat import ChatApi, Said, read, run, told
+from ringonce.vendors.bodies import document, reply
+from ringonce.vendors.chat import ChatApi, Said, run
 from ringonce.vendors.http import Call, Reply
 
 _STATUS = {"WorkflowNotFound": 404, "DirectApiAuthorizationRequired": 401}
@@ -19,7 +20,7 @@ class TeamsFlows(ChatApi):
 
     def said(self, call: Call) -> Said:
         """The URL, and the card's lines."""
-        return Said(f"{self.url}{call.path}", "\n".join(_lines(read(call))))
+        return Said(f"{self.url}{call.path}", "\n".join(_lines(document(call))))
 
     def wrong(self, call: Call, said: Said) -> Reply | None:
         """A body that the trigger's schema does not know."""
@@ -31,11 +32,13 @@ class TeamsFlows(ChatApi):
 
     def no(self, word: str) -> Reply:
         """An error by its code."""
-        return told(_STATUS.get(word, 400), {"error": {"code": word, "message": f"{word}: state 'Disabled'"}})
+        return reply(
+            _STATUS.get(word, 400), {"error": {"code": word, "message": f"{word}: state 'Disabled'"}}
+        )
 
     def fails(self, status: int) -> Reply:
         """An error by its status."""
-        return told(status, {"error": {"code": str(status), "message": ""}})
+        return reply(status, {"error": {"code": str(status), "message": ""}})
 
 
 def _lines(body: dict[str, object]) -> list[str]:

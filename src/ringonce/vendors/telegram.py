@@ -9,10 +9,10 @@ As a program: ``python -m ringonce.vendors.telegram --token 1:x --blocked 42 --f
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from ringonce.vendors.bodies import JSON, document, reply
 from ringonce.vendors.http import Call, HttpStandIn, Reply
 from ringonce.vendors.standin import arguments, common
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 4096
 """UTF-16 code units of a text."""
-_JSON = ("Content-Type", "application/json")
 _TEXTS = {
     400: "Bad Request: message text is empty",
     401: "Unauthorized",
@@ -67,7 +66,7 @@ class TelegramApi(HttpStandIn):
 
     def identify(self, call: Call) -> tuple[str, str]:
         """The reference that the text holds, and the chat."""
-        body = _body(call)
+        body = document(call)
         chat, text = str(body.get("chat_id", "")), str(body.get("text", ""))
         return self._reference(chat, text), chat
 
@@ -79,7 +78,7 @@ class TelegramApi(HttpStandIn):
             return _error(401, "Unauthorized")
         if call.path.removeprefix(self._path).lower() != "sendmessage":
             return _error(404, "Not Found: method not found")
-        body = _body(call)
+        body = document(call)
         chat, text = str(body.get("chat_id", "")), str(body.get("text", ""))
         if not chat:
             return _error(400, "Bad Request: chat_id is empty")
@@ -104,7 +103,7 @@ class TelegramApi(HttpStandIn):
             "chat": {"id": int(chat) if chat.lstrip("-").isdecimal() else chat, "type": "private"},
             "text": text,
         }
-        return Reply(200, json.dumps({"ok": True, "result": result}).encode(), (_JSON,), accepted=True)
+        return reply(200, {"ok": True, "result": result}, accepted=True)
 
     def refusal(self, fault: Fault) -> Reply:
         """An error as the Bot API words it."""
@@ -112,25 +111,17 @@ class TelegramApi(HttpStandIn):
             return Reply(fault.status, fault.body, fault.headers)
         if fault.status == 429:
             delay = int(dict(fault.headers).get("Retry-After", "1"))
-            reply = _error(429, f"Too Many Requests: retry after {delay}", retry_after=delay)
-            return Reply(429, reply.body, (_JSON, ("Retry-After", str(delay))))
-        reply = _error(fault.status, _TEXTS.get(fault.status, "Bad Request: unknown"))
-        return Reply(fault.status, reply.body, (*reply.headers, *fault.headers))
-
-
-def _body(call: Call) -> dict[str, object]:
-    try:
-        body = json.loads(call.body)
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
+            said = _error(429, f"Too Many Requests: retry after {delay}", retry_after=delay)
+            return Reply(429, said.body, (JSON, ("Retry-After", str(delay))))
+        said = _error(fault.status, _TEXTS.get(fault.status, "Bad Request: unknown"))
+        return Reply(fault.status, said.body, (*said.headers, *fault.headers))
 
 
 def _error(code: int, description: str, **parameters: int) -> Reply:
     body: dict[str, object] = {"ok": False, "error_code": code, "description": description}
     if parameters:
         body["parameters"] = parameters
-    return Reply(code, json.dumps(body).encode(), (_JSON,))
+    return reply(code, body)
 
 
 def main() -> None:
@@ -140,15 +131,8 @@ def main() -> None:
     parser.add_argument("--blocked", action="append", default=[], metavar="CHAT")
     parser.add_argument("--unknown", action="append", default=[], metavar="CHAT")
     options = parser.parse_args()
-    plan, ledger = common(options)
     TelegramApi(
-        options.token,
-        blocked=options.blocked,
-        unknown=options.unknown,
-        plan=plan,
-        ledger=ledger,
-        host=options.host,
-        port=options.port,
+        options.token, blocked=options.blocked, unknown=options.unknown, **common(options)
     ).run_until_stopped()
 
 

@@ -99,16 +99,7 @@ def main() -> None:
     parser.add_argument("--token", required=True)
     parser.add_argument("--stopped", action="append", default=[], metavar="NUMBER")
     options = parser.parse_args()
-    plan, ledger = common(options)
-    TwilioApi(
-        options.account,
-        options.token,
-        stopped=options.stopped,
-        plan=plan,
-        ledger=ledger,
-        host=options.host,
-        port=options.port,
-    ).run_until_stopped()
+    TwilioApi(options.account, options.token, stopped=options.stopped, **common(options)).run_until_stopped()
 
 
 if __name__ == "__main__":

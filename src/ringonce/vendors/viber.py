@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ringonce.vendors.chat import ChatApi, Said, read, run, told
+from ringonce.vendors.bodies import document, reply
+from ringonce.vendors.chat import ChatApi, Said, run
 from ringonce.vendors.http import Call, Reply
 
 FIRST_TOKEN = 5_741_311_803_571_721_087
@@ -32,7 +33,7 @@ class ViberApi(ChatApi):
 
     def said(self, call: Call) -> Said:
         """Receiver, text and ``tracking_data``."""
-        body = read(call)
+        body = document(call)
         return Said(*(str(body.get(key, "")) for key in ("receiver", "text", "tracking_data")))
 
     def wrong(self, call: Call, said: Said) -> Reply | None:
@@ -45,11 +46,11 @@ class ViberApi(ChatApi):
 
     def taken(self, said: Said, number: int) -> Reply:
         """Status 0 and a token for the message."""
-        return told(200, {"status": 0, "status_message": "ok", "message_token": FIRST_TOKEN + number})
+        return reply(200, {"status": 0, "status_message": "ok", "message_token": FIRST_TOKEN + number})
 
     def no(self, word: str) -> Reply:
         """A status that is not 0."""
-        return told(200, {"status": int(word), "status_message": _NAMES.get(word, "failed")})
+        return reply(200, {"status": int(word), "status_message": _NAMES.get(word, "failed")})
 
     def fails(self, status: int) -> Reply:
         """Too many requests are a 200 as well; what comes from in front of the API is not."""

@@ -97,16 +97,7 @@ def main() -> None:
     parser.add_argument("--secret", required=True)
     parser.add_argument("--barred", action="append", default=[], metavar="NUMBER")
     options = parser.parse_args()
-    plan, ledger = common(options)
-    VonageApi(
-        options.key,
-        options.secret,
-        barred=options.barred,
-        plan=plan,
-        ledger=ledger,
-        host=options.host,
-        port=options.port,
-    ).run_until_stopped()
+    VonageApi(options.key, options.secret, barred=options.barred, **common(options)).run_until_stopped()
 
 
 if __name__ == "__main__":

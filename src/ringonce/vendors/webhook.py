@@ -95,10 +95,7 @@ def main() -> None:
     parser = arguments("A receiver of signed webhooks that fails as it is told.")
     parser.add_argument("--secret", action="append", required=True, metavar="whsec_…")
     options = parser.parse_args()
-    plan, ledger = common(options)
-    WebhookReceiver(
-        options.secret, plan=plan, ledger=ledger, host=options.host, port=options.port
-    ).run_until_stopped()
+    WebhookReceiver(options.secret, **common(options)).run_until_stopped()
 
 
 if __name__ == "__main__":

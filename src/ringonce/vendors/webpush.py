@@ -218,8 +218,7 @@ def _error(status: int, errno: int | None, message: str) -> Reply:
 def main() -> None:
     """Run as a program."""
     options = arguments("A push service that fails as it is told.").parse_args()
-    plan, ledger = common(options)
-    PushService(plan=plan, ledger=ledger, host=options.host, port=options.port).run_until_stopped()
+    PushService(**common(options)).run_until_stopped()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ringonce.vendors.chat import ChatApi, Said, read, run, told
+from ringonce.vendors.bodies import document, reply
+from ringonce.vendors.chat import ChatApi, Said, run
 from ringonce.vendors.http import Call, Reply
 
 MAX_TEXT = 4_096
@@ -35,7 +36,7 @@ class WhatsAppApi(ChatApi):
 
     def said(self, call: Call) -> Said:
         """The number, the text or the template's name, and ``biz_opaque_callback_data``."""
-        body = read(call)
+        body = document(call)
         text, template = body.get("text"), body.get("template")
         said = text.get("body") if isinstance(text, dict) else None
         named = template.get("name") if isinstance(template, dict) else None
@@ -48,15 +49,15 @@ class WhatsAppApi(ChatApi):
         if call.headers.get("authorization") != f"Bearer {self._token}":
             return self.no("190")
         if not self._path.fullmatch(call.path):
-            return told(400, {"error": {"message": "no such object", "code": 100, "error_subcode": 33}})
-        if read(call).get("messaging_product") != "whatsapp" or not said.address or not said.text:
+            return reply(400, {"error": {"message": "no such object", "code": 100, "error_subcode": 33}})
+        if document(call).get("messaging_product") != "whatsapp" or not said.address or not said.text:
             return self.no("131008")
         return self.no("131009") if len(said.text) > MAX_TEXT else None
 
     def taken(self, said: Said, number: int) -> Reply:
         """The message's id; whether it arrives is told later."""
         digits = said.address.removeprefix("+")
-        return told(
+        return reply(
             200,
             {
                 "messaging_product": "whatsapp",
@@ -68,7 +69,7 @@ class WhatsAppApi(ChatApi):
     def no(self, word: str) -> Reply:
         """An error by its code."""
         error = {"message": f"(#{word})", "type": "OAuthException", "code": int(word), "fbtrace_id": "A1"}
-        return told(_STATUS.get(word, 400), {"error": error})
+        return reply(_STATUS.get(word, 400), {"error": error})
 
     def fails(self, status: int) -> Reply:
         """An error by its status."""

@@ -124,15 +124,8 @@ def main() -> None:
     parser.add_argument("--feedback", action="append", default=[], metavar="ID")
     parser.add_argument("--question", action="append", default=[], metavar="ID")
     options = parser.parse_args()
-    plan, ledger = common(options)
     WildberriesApi(
-        options.token,
-        feedbacks=options.feedback,
-        questions=options.question,
-        plan=plan,
-        ledger=ledger,
-        host=options.host,
-        port=options.port,
+        options.token, feedbacks=options.feedback, questions=options.question, **common(options)
     ).run_until_stopped()
 
 
