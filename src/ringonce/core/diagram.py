@@ -13,6 +13,7 @@ from ringonce.model.policy import Budgets, InDoubt, OnAuth, Policy
 from ringonce.model.transition import (
     Answered,
     Cancel,
+    Discard,
     Enqueued,
     Expire,
     LateAnswer,
@@ -66,6 +67,7 @@ def _events(state: State) -> Iterator[TransitionEvent]:
         yield from (LateAnswer(number, outcome) for outcome in _OUTCOMES)
         yield from (Receipt(number, kind) for kind in ("delivered", "read", "failed"))
     yield from (Read(), Cancel("somebody"), Expire(), Retry("somebody"), Retry("somebody", force=True))
+    yield Discard("somebody")
     yield from (Resolve(verdict, "somebody") for verdict in Verdict)
 
 

@@ -9,6 +9,7 @@ from ringonce.model.policy import DAY
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from ringonce.model.audit import Failure
     from ringonce.model.transition import Note
     from ringonce.ports import AttemptRow, Invalidation, LanePause, OutboxRow, Write
 
@@ -26,6 +27,7 @@ class Ledger:
         self.counters: dict[tuple[int, str, str, str], int] = {}
         self.stored: list[tuple[str, str, UUID]] = []
         self.read: set[UUID] = set()
+        self.failures: list[tuple[UUID, Failure]] = []
 
     def attempt(self, id_: UUID, row: AttemptRow) -> None:
         """Insert or update one; the last word of a batch counts, a doubt is remembered."""
@@ -38,6 +40,8 @@ class Ledger:
             self.stored.append((tenant, recipient, id_))
         if write.read:
             self.read.add(id_)
+        if write.failure is not None:
+            self.failures.append((id_, write.failure))
         self.notes.extend((id_, note) for note in write.notes)
         self.outbox.extend(write.outbox)
         self.invalidations.extend(write.invalidate)
