@@ -77,12 +77,9 @@ class ForgedError(RingonceError):
 
     code = "forged"
 
-    def __init__(self) -> None:
+    def __init__(self, message: str = "the signature is missing, wrong or too old") -> None:
         """Say always the same: what exactly is wrong helps nobody but a forger."""
-        super().__init__(
-            "the signature is missing, wrong or too old",
-            mend="compare the secret in the channel's settings with the vendor's page, and the clocks",
-        )
+        super().__init__(message, mend="compare the channel's secret with the vendor's page, and the clocks")
 
 
 class ConfigError(RingonceError):
