@@ -131,6 +131,12 @@ class DecidedFailures(BaseModel):
     counts: list[FailureCount] | None = None
 
 
+class ReceiptsTaken(BaseModel):
+    """How many reports a callback held, by what became of them: taken, duplicate, early, unknown."""
+
+    reports: dict[str, int]
+
+
 class Unread(BaseModel):
     """How many copies are unread."""
 
