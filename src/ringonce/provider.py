@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.es256 import es256, es256_key
-from ringonce.core.sms import phone, segments, sms_text
+from ringonce.core.sms import phone, segments, sms_text, user_data
 from ringonce.core.spelling import JSON_HEADERS, digest, fits, json_call, secret_text, together
 from ringonce.core.text import cut, length
 from ringonce.core.url import http_url
@@ -24,6 +24,9 @@ from ringonce.model.exchange import (
     Fault,
     HttpAnswer,
     HttpRequest,
+    LibraryAnswer,
+    LibraryCall,
+    LibraryRequest,
     MailAnswer,
     MailRequest,
     MailServer,
@@ -31,6 +34,9 @@ from ringonce.model.exchange import (
     Request,
     ScriptedAnswer,
     ScriptedRequest,
+    SmsAnswer,
+    SmsCenter,
+    SmsRequest,
 )
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
@@ -56,6 +62,9 @@ __all__ = [
     "HttpRequest",
     "InDoubt",
     "InputError",
+    "LibraryAnswer",
+    "LibraryCall",
+    "LibraryRequest",
     "MailAnswer",
     "MailRequest",
     "MailServer",
@@ -69,6 +78,9 @@ __all__ = [
     "Rule",
     "ScriptedAnswer",
     "ScriptedRequest",
+    "SmsAnswer",
+    "SmsCenter",
+    "SmsRequest",
     "classify",
     "cut",
     "digest",
@@ -84,6 +96,7 @@ __all__ = [
     "segments",
     "sms_text",
     "together",
+    "user_data",
 ]
 
 
@@ -150,7 +163,9 @@ class Provider:
     stored: ClassVar[bool] = False
     """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""
     transport: ClassVar[str] = "http"
-    """What its answers are: ``http``, ``smtp`` or ``script``."""
+    """What its answers are: ``http``, ``smtp``, ``smpp``, ``library`` or ``script``."""
+    needs: ClassVar[str] = ""
+    """The module that carries its requests, where that is optional; the extra is called like the provider."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     Options: ClassVar[type[Any]]
 
