@@ -16,7 +16,6 @@ from ringonce.model.transition import (
     Enqueued,
     Expire,
     Fold,
-    LookedUp,
     Receipt,
     Regenerated,
     Send,
@@ -32,7 +31,7 @@ def test_total() -> None:
     assert set(TABLE) == set(itertools.product(Status, EVENTS))
 
 
-@pytest.mark.parametrize("event", [Approved("x"), Regenerated(), LookedUp(1, found=True), Fold("d")])
+@pytest.mark.parametrize("event", [Approved("x"), Regenerated(), Fold("d")])
 def test_features_to_come_are_illegal(event: TransitionEvent) -> None:
     """What no feature asks for yet is illegal in every status, explicitly."""
     assert {TABLE[status, type(event)] for status in Status} == {ILLEGAL}

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, assert_never
 
-from ringonce.core import tally
+from ringonce.core import looking, tally
 from ringonce.core.backoff import delay
 from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import Outcome, OutcomeClass
-from ringonce.model.policy import MINUTE, SECOND, InDoubt, OnAuth, Policy
+from ringonce.model.policy import MINUTE, InDoubt, OnAuth, Policy
 from ringonce.model.transition import (
     Alert,
     Answered,
@@ -42,7 +42,6 @@ from ringonce.model.transition import (
     Pause,
     Read,
     Receipt,
-    Refusal,
     Regenerated,
     Resolve,
     Retry,
@@ -58,7 +57,6 @@ Handler: TypeAlias = Callable[[State, Any, int, float, Policy], Step]
 _BUG: Final = "report it: a bug of ours"
 NEW: Final = State(Status.PENDING)
 """What Enqueued steps: a notification that does not exist yet."""
-LOOKUP_AFTER: Final = 60 * SECOND
 AUTH_PROBE_AFTER: Final = 5 * MINUTE
 OTHERS_GO_ON: Final = frozenset({"address", "endpoint"})  # not the channel's own
 RE_ADDRESSES: Final = 2
@@ -79,14 +77,6 @@ def step(state: State, event: TransitionEvent, now: int, jitter: float, policy: 
         IllegalTransition: The table has no entry for this status and event: a bug of the caller.
     """
     return TABLE[state.status, type(event)](state, event, now, jitter, policy)
-
-
-def exhausted(state: State, policy: Policy) -> bool:
-    """All calls of ``max_attempts`` are used. Asked before a mark, for the setting may have been lowered meanwhile.
-
-    A row for which it holds is stepped with an Answered that has not begun, and ends without a call.
-    """
-    return state.attempts - state.spent.base >= policy.max_attempts
 
 
 # --- what a handler can build ------------------------------------------------------------------------------------
@@ -144,13 +134,8 @@ def _retry(
     armed: bool = False,
 ) -> Step:
     """Again if its class has budget left, a call is left, and it would not come too late; else the end."""
-    if used > budget:
-        why = f"all {budget} retries after failures of this class are used"
-    elif exhausted(g, policy):
-        why = f"all {policy.max_attempts} calls are used"
-    elif g.expires_at is not None and due >= g.expires_at:
-        why = "the next call would come after expires_at"
-    else:
+    why = tally.no_retry(g, used, budget, due, policy)
+    if why is None:
         state = tally.on(g, Status.FAILED, spent, due, error)
         return Step(state, (Send(due, armed), tally.changed("Failed", state, error.code), *effects), notes)
     return _end(g, spent, error, (*effects, Alert("exhausted", f"{why}; last error {error.code}")), notes)
@@ -169,7 +154,7 @@ def _refused(
     """The provider said no, or we did before the call: what the outcome's class makes of it."""
     error, effects, spent = tally.error_of(outcome), tally.address_effects(outcome), g.spent
     hint = tally.hint(outcome)
-    if outcome.re_address is not None and tally.moves(g) <= RE_ADDRESSES and not exhausted(g, policy):
+    if outcome.re_address is not None and tally.moves(g) <= RE_ADDRESSES and not tally.exhausted(g, policy):
         return _wait(g, now, error, effects, notes)
     match outcome.cls:
         case OutcomeClass.TRANSIENT | OutcomeClass.RATE_LIMITED:
@@ -179,7 +164,7 @@ def _refused(
             if limited and outcome.scope == "channel":
                 effects = (*effects, Pause("channel", "rate_limited", due if hint is None else now + hint))
             if not begun:
-                if exhausted(g, policy):
+                if tally.exhausted(g, policy):
                     return _retry(g, spent, 0, 0, due, g.last_error or error, policy, effects, notes)
                 return _wait(g, due, error, effects, notes)
             if limited:
@@ -227,7 +212,7 @@ def _doubt(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, po
             until = None if policy.hold_for is None else now + policy.hold_for
             return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (WakeAt(until),))
         case InDoubt.LOOKUP:
-            return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (Lookup(now + LOOKUP_AFTER),))
+            return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (Lookup(now + looking.FIRST),))
         case _:
             assert_never(policy.in_doubt)
 
@@ -395,14 +380,9 @@ def _read(s: State, _e: Read, _now: int, _jitter: float, _policy: Policy) -> Ste
     return Step(s, (), (Note("read"),))
 
 
-def _refuse(s: State, code: str, text: str) -> Step:
-    """Nothing changes, and the caller learns why."""
-    return Step(s, refused=Refusal(code, text))
-
-
 def _over(s: State, _e: TransitionEvent, _now: int, _jitter: float, _policy: Policy) -> Step:
     """It has ended."""
-    return _refuse(s, "already_final", f"it is {s.status.value} already")
+    return tally.refuse(s, "already_final", f"it is {s.status.value} already")
 
 
 def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy) -> Step:
@@ -410,7 +390,7 @@ def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy)
     if s.final:
         return _over(s, e, now, jitter, policy)
     if s.open:
-        return _refuse(s, "too_late", f"attempt {s.attempts + 1} has started")
+        return tally.refuse(s, "too_late", f"attempt {s.attempts + 1} has started")
     if isinstance(e, Cancel):
         return tally.ended(s, Status.CANCELLED, Note("cancelled", {"by": e.by, "reason": e.reason}))
     return tally.ended(s, Status.EXPIRED, Note("expired", {"reason": e.reason}))
@@ -419,34 +399,51 @@ def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy)
 def _resolve(s: State, e: Resolve, now: int, _jitter: float, policy: Policy) -> Step:
     """Somebody who looked (or the end of ``hold_for``) decides the doubt."""
     note = Note("resolved", {"verdict": e.verdict.value, "by": e.by})
+    return _undoubted(s, e.verdict, None, now, policy, (note,))
+
+
+def _looked(s: State, e: LookedUp, now: int, jitter: float, policy: Policy) -> Step:
+    """The provider was asked: that may decide the doubt, or it is asked again. Nothing else is a fact."""
+    if e.attempt != s.unknown[-1]:
+        return Step(s, (Lookup(now),))
+    verdict, effects, notes = looking.judge(e, jitter, policy)
+    if verdict is None:
+        return Step(s, effects, notes)
+    return _undoubted(s, verdict, getattr(e.answer, "message_id", None), now, policy, notes)
+
+
+def _undoubted(
+    s: State, verdict: Verdict, message_id: str | None, now: int, policy: Policy, notes: tuple[Note, ...]
+) -> Step:
+    """The newest doubt is decided: it was sent, or it goes on under its budget as if it had failed."""
     doubt = s.unknown[-1]
-    if e.verdict is not Verdict.NOT_SENT:
-        unknown = s.unknown if e.verdict is Verdict.ASSUMED else tally.without(s.unknown, doubt)
-        return _sent(s, s.attempts, doubt, None, unknown, notes=(note,))
+    if verdict is not Verdict.NOT_SENT:
+        unknown = s.unknown if verdict is Verdict.ASSUMED else tally.without(s.unknown, doubt)
+        return _sent(s, s.attempts, doubt, message_id, unknown, notes=notes)
     error = s.last_error or tally.error_of(tally.LOST)
     g = tally.ground(s, s.attempts, s.revision, s.spent, tally.without(s.unknown, doubt))
     used, budget = tally.doubt_budget(s.spent, policy)
-    return _retry(g, s.spent, used, budget, now, error, policy, (), (note,), armed=True)
+    return _retry(g, s.spent, used, budget, now, error, policy, (), notes, armed=True)
 
 
 def _no_doubt(s: State, e: Resolve, now: int, jitter: float, policy: Policy) -> Step:
     """There is no doubt to decide."""
-    return _over(s, e, now, jitter, policy) if s.final else _refuse(s, "conflict", "nothing is in doubt")
+    return _over(s, e, now, jitter, policy) if s.final else tally.refuse(s, "conflict", "nothing is in doubt")
 
 
 def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> Step:
     """A person wants it sent (again): a new revision with all budgets."""
     if s.status is Status.SENT and not e.force:
-        return _refuse(s, "conflict", "it is sent already; force sends it once more")
+        return tally.refuse(s, "conflict", "it is sent already; force sends it once more")
     if s.open:
-        return _refuse(s, "too_late", f"attempt {s.attempts + 1} has started")
+        return tally.refuse(s, "too_late", f"attempt {s.attempts + 1} has started")
     if s.unknown and not e.force:
         numbers = ", ".join(str(n) for n in s.unknown)
-        return _refuse(
+        return tally.refuse(
             s, "in_doubt", f"attempt {numbers} may have arrived; force sends it again all the same"
         )
     if s.expires_at is not None and s.expires_at <= now:
-        return _refuse(s, "expired", "its expires_at has passed; accept a new event instead")
+        return tally.refuse(s, "expired", "its expires_at has passed; accept a new event instead")
     state = State(
         Status.PENDING, s.version + 1, s.revision + 1, s.attempts, Spent(s.attempts), s.unknown, tally.CLOSED, now,
         s.last_error, None, None, s.expires_at,
@@ -457,7 +454,11 @@ def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> S
 
 def _unready(s: State, e: Retry, now: int, jitter: float, policy: Policy) -> Step:
     """It waits for its turn, or it ended in a way that no retry mends."""
-    return _over(s, e, now, jitter, policy) if s.final else _refuse(s, "conflict", f"it is {s.status.value}")
+    return (
+        _over(s, e, now, jitter, policy)
+        if s.final
+        else tally.refuse(s, "conflict", f"it is {s.status.value}")
+    )
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -465,7 +466,7 @@ def _unready(s: State, e: Retry, now: int, jitter: float, policy: Policy) -> Ste
 ILLEGAL: Final[Handler] = _illegal
 _ = ILLEGAL
 
-# Approved, Regenerated, LookedUp and Fold are illegal until drafts, look-ups and digests exist.
+# Approved, Regenerated and Fold are illegal until drafts and digests exist.
 # fmt: off
 _COLUMNS: Final = (
     Status.DRAFT, Status.PENDING, Status.FAILED, Status.IN_DOUBT, Status.SENT, Status.SUPPRESSED, Status.MERGED,
@@ -479,7 +480,7 @@ _ROWS: Final[dict[type[TransitionEvent], tuple[Handler, ...]]] = {
     Answered:    (_,         _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
     LateAnswer:  (_,         _late,     _late,     _decided,  _proved,   _,         _,         _told,     _told),
     LeaseLost:   (_,         _lost,     _lost,     _unsure,   _unsure,   _,         _,         _unsure,   _unsure),
-    LookedUp:    (_,         _,         _,         _,         _,         _,         _,         _,         _),
+    LookedUp:    (_,         _,         _,         _looked,   _,         _,         _,         _,         _),
     Receipt:     (_noted,    _receipt,  _receipt,  _receipt,  _receipt,  _noted,    _noted,    _receipt,  _receipt),
     Read:        (_read,     _read,     _read,     _read,     _read,     _read,     _read,     _read,     _read),
     Cancel:      (_stop,     _stop,     _stop,     _stop,     _over,     _over,     _over,     _over,     _over),

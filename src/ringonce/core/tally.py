@@ -11,7 +11,7 @@ from ringonce.core.backoff import delay
 from ringonce.model.notification import LastError, Spent, State
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
-from ringonce.model.transition import Effect, Emit, Invalidate, Note, Step
+from ringonce.model.transition import Effect, Emit, Invalidate, Note, Refusal, Step
 
 if TYPE_CHECKING:
     from ringonce.model.notification import Status
@@ -126,6 +126,25 @@ def doubt_budget(spent: Spent, policy: Policy) -> tuple[int, int]:
     return spent.unknown, policy.budgets.unknown
 
 
+def exhausted(state: State, policy: Policy) -> bool:
+    """All calls of ``max_attempts`` are used. Asked before a mark, for the setting may have been lowered meanwhile.
+
+    A row for which it holds is stepped with an Answered that has not begun, and ends without a call.
+    """
+    return state.attempts - state.spent.base >= policy.max_attempts
+
+
+def no_retry(g: State, used: int, budget: int, due: int, policy: Policy) -> str | None:
+    """Why a call at ``due`` after ``used`` failures of a class with ``budget`` retries is not made, if so."""
+    if used > budget:
+        return f"all {budget} retries after failures of this class are used"
+    if exhausted(g, policy):
+        return f"all {policy.max_attempts} calls are used"
+    if g.expires_at is not None and due >= g.expires_at:
+        return "the next call would come after expires_at"
+    return None
+
+
 # --- new facts ----------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +174,11 @@ def known(
         s.expires_at,
     )  # fmt: skip
     return Step(s if same(s, state) else state, effects, notes)
+
+
+def refuse(s: State, code: str, text: str) -> Step:
+    """Nothing changes, and the caller learns why."""
+    return Step(s, refused=Refusal(code, text))
 
 
 def same(old: State, new: State) -> bool:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from ringonce.core.lane import Lane, of_account, spell
+from ringonce.core.looking import decided, told
 from ringonce.core.machine import step
 from ringonce.core.outbox import outbox_row
 from ringonce.engine.stops import Stops
@@ -25,12 +26,15 @@ from ringonce.model.transition import (
     Emit,
     Invalidate,
     LateAnswer,
+    LookedUp,
     Lookup,
     Pause,
     Read,
+    Refusal,
     Send,
     Step,
     TransitionEvent,
+    Verdict,
     WakeAt,
 )
 from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row, Settled, Write
@@ -54,6 +58,7 @@ SET_APART = frozenset({"platform"})
 """Parts of a provider that have a lane of their own: what met their refusal waits there, and one row probes."""
 OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
+NOT_OURS = Refusal("lease_lost", "another worker asks the provider by now")
 RETRY_FIRST = 0.05
 RETRY_LAST = 2.0
 
@@ -76,6 +81,10 @@ class Decider:
             if not event.begun:
                 return Write(row.state, changed=False)
             event = LateAnswer(event.attempt, event.outcome)
+        elif isinstance(event, LookedUp) and not lease_held:
+            if decided(event) is not Verdict.SENT:
+                return Write(row.state, changed=False, refused=NOT_OURS)
+            event = LateAnswer(event.attempt, told(event))
         return self.lower(row, change, event, self.step(row, event, now))
 
     def step(self, row: Row, event: TransitionEvent, now: int) -> Step:

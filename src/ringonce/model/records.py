@@ -458,8 +458,9 @@ class LaneState:
 class Backlog:
     """What is left, for ``--drain``, health and metrics, per channel.
 
-    ``movable``: a worker could do something now or by itself later (retries, leases that run, events not
-    expanded count under channel ``''``). ``oldest_due`` in microseconds UTC.
+    ``movable``: a worker could do something now or by itself later (retries, looks, leases that run, events not
+    expanded count under channel ``''``). ``held`` waits for a person or a receipt, ``looking`` for a look at the
+    provider. ``oldest_due`` in microseconds UTC.
     """
 
     channel: str
@@ -471,3 +472,4 @@ class Backlog:
     leased: int = 0
     oldest_due: int | None = None
     next_due: int | None = None
+    looking: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.model.notification import Address
@@ -212,6 +212,15 @@ class Store(Protocol):
 
     async def rescue(self, decide: Decide, *, limit: int = 100, now: int | None = None) -> list[Settled]:
         """Expired leases: not begun -> due again; begun -> LeaseLost through ``decide``, attempt ``unknown``."""
+        ...
+
+    async def claim_lookups(
+        self, owner: str, channels: Collection[str], limit: int, lease: int, *, now: int | None = None
+    ) -> tuple[int, list[Life]]:
+        """Lease up to ``limit`` calls without a verdict whose provider is due to be asked; and the store's time.
+
+        The lease is ended by ``settle`` or ``release``, or it runs out and is rescued: then it is asked again.
+        """
         ...
 
     async def sweep(

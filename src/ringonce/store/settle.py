@@ -312,7 +312,7 @@ class Settler:
 
     def _take(self, item: Locked, change: Change, write: Write, ledger: Ledger, *, held: bool) -> None:
         attempt = write.attempt or change.attempt
-        if attempt is not None:
+        if attempt is not None and write.refused is None:
             if change.guard is not None and not held:
                 attempt = replace(attempt, late=True)
             ledger.attempt(item.row.id, attempt)

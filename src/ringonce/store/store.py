@@ -16,6 +16,7 @@ from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
 from ringonce.store.floor import Floor
 from ringonce.store.intake import Intake
+from ringonce.store.looks import Looks
 from ringonce.store.lots import Lots
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
@@ -93,6 +94,7 @@ class SqlStore(Upkeep, SmallTables):
         self._sweeps = Sweeps(dialect, self._settler, self._lots)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
+        self._looks = Looks(dialect, self._reading)
         self._pruning = Pruning(dialect, self._duties)
         self._stuck = Stuck()
         self._turn = 0
