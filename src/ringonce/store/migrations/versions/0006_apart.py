@@ -18,6 +18,6 @@ def upgrade() -> None:
         "ringonce_dispatch",
         ["purpose", "due_at"],
         postgresql_where=sa.text("purpose <> 'send' AND NOT leased"),
-        sqlite_where=sa.text("purpose <> 'send' AND NOT leased"),
+        sqlite_where=sa.text("purpose != 'send' AND leased = 0"),
     )
     op.drop_index("ringonce_dispatch_hold", "ringonce_dispatch")
