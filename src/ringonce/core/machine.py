@@ -31,6 +31,7 @@ from ringonce.model.transition import (
     Answered,
     Approved,
     Cancel,
+    Discard,
     Effect,
     Enqueued,
     Expire,
@@ -112,7 +113,7 @@ def _end(
     """It failed for good: a person must look."""
     state = tally.on(g, Status.FAILED, spent, None, error)
     emits = (tally.changed("Failed", state, error.code), tally.dispatched("Failed", state, error.code))
-    return Step(state, (*emits, *effects), notes)
+    return Step(state, (*emits, tally.AUDIT, *effects), notes)
 
 
 def _wait(g: State, due: int, error: LastError, effects: tuple[Effect, ...], notes: tuple[Note, ...]) -> Step:
@@ -444,6 +445,13 @@ def _rejected(s: State, e: Rejected, _now: int, _jitter: float, _policy: Policy)
     return tally.drafted(state, "rejected", e.by, reason=e.reason)
 
 
+def _discarded(s: State, e: Discard, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """Somebody has looked at a failure, and it stays one."""
+    if s.status is not Status.FAILED or not s.final:
+        return refuse(s, "conflict", f"it is {s.status.value}, and no terminal failure")
+    return tally.ended(s, Status.CANCELLED, Note("discarded", {"by": e.by, "reason": e.reason}))
+
+
 # --- the table ---------------------------------------------------------------------------------------------------
 
 ILLEGAL: Final[Handler] = illegal
@@ -471,6 +479,7 @@ _ROWS: Final[dict[type[TransitionEvent], tuple[Handler, ...]]] = {
     Expire:      (_stop,     _stop,     _stop,     _stop,     over,      over,      over,      over,      over),
     Resolve:     (no_doubt,  no_doubt,  no_doubt,  _resolve,  no_doubt,  no_doubt,  no_doubt,  no_doubt,  no_doubt),
     Retry:       (unready,   unready,   _retried,  _retried,  _retried,  unready,   unready,   unready,   unready),
+    Discard:     (*[_discarded] * 9,),
     Fold:        (_,         _,         _,         _,         _,         _,         _,         _,         _),
 }
 # fmt: on
