@@ -25,7 +25,7 @@ class Ledger:
         self.pauses: list[LanePause] = []
         self.counters: dict[tuple[int, str, str, str], int] = {}
         self.stored: list[tuple[str, str, UUID]] = []
-        self.read: set[UUID] = set()
+        self.read: list[tuple[str, str, UUID]] = []
 
     def attempt(self, id_: UUID, row: AttemptRow) -> None:
         """Insert or update one; the last word of a batch counts, a doubt is remembered."""
@@ -37,7 +37,7 @@ class Ledger:
         if write.stored:
             self.stored.append((tenant, recipient, id_))
         if write.read:
-            self.read.add(id_)
+            self.read.append((tenant, recipient, id_))
         self.notes.extend((id_, note) for note in write.notes)
         self.outbox.extend(write.outbox)
         self.invalidations.extend(write.invalidate)

@@ -383,8 +383,7 @@ class Settler:
             connection.execute(self._note, self._notes.bind(notes) | now)
         self._write_dispatch(connection, items)
         self.publish(connection, ledger.outbox, ledger.now)
-        self.inboxes.file(connection, ledger.stored)
-        self.inboxes.read(connection, ledger.read)
+        self.inboxes.write(connection, ledger.stored, ledger.read)
         if ledger.pauses:
             self._duties.pause(connection, ledger.pauses, ledger.now)
         if ledger.counters:
