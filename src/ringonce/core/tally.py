@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ringonce.core.backoff import delay
-from ringonce.model.notification import LastError, Spent, State
+from ringonce.errors import IllegalTransition
+from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
 from ringonce.model.transition import Effect, Emit, Invalidate, Note, Step
 
 if TYPE_CHECKING:
-    from ringonce.model.notification import Status
     from ringonce.model.policy import Policy
+    from ringonce.model.transition import Receipt
 
 DISPATCHED: Final = "notification.dispatched"
 STATUS_CHANGED: Final = "notification.status_changed"
@@ -27,6 +28,7 @@ LOST: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, ambiguous=True, text="the worker was lost after the call began"
 )
 ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
+REPORTS: Final = ("sent", "delivered", "read", "failed")
 WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
 CRASHED: Final = LastError(
     Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it"
@@ -66,6 +68,16 @@ def address_effects(outcome: Outcome) -> tuple[Effect, ...]:
 def reported(outcome: Outcome | None) -> Outcome:
     """What a receipt says that tells of a failure: its own outcome, if that is one."""
     return REPORTED if outcome is None or outcome.cls is OutcomeClass.ACCEPTED else outcome
+
+
+def receipt_note(e: Receipt) -> Note:
+    """What a report said, and by when, in the timeline. Raises IllegalTransition: nobody knows such a kind."""
+    if e.kind not in REPORTS:
+        raise IllegalTransition(f"receipt of kind {e.kind!r}", mend=f"known are {', '.join(REPORTS)}")
+    detail = {"attempt": e.attempt, "kind": e.kind, "code": None if e.outcome is None else e.outcome.code}
+    if e.outcome is not None and e.outcome.provider_code:
+        detail["provider_code"] = e.outcome.provider_code
+    return Note("receipt", detail if e.at is None else detail | {"at": e.at})
 
 
 def hint(outcome: Outcome) -> int | None:
@@ -167,10 +179,14 @@ def same(old: State, new: State) -> bool:
 
 
 def ground(s: State, attempts: int, revision: int, spent: Spent, unknown: tuple[int, ...]) -> State:
-    """The ground for what follows a failed call: the old facts with the call accounted for, in its revision."""
+    """The ground for what follows a failed call: the old facts with the call accounted for, in its revision.
+
+    What an unsent one rests on is an earlier text of it, which stays published; what was sent is taken back.
+    """
+    rests_on = None if s.status is Status.SENT else s.rests_on
     return State(
         s.status, s.version + 1, revision, attempts, spent, unknown, CLOSED, None,
-        s.last_error, s.message_id, None, s.expires_at,
+        s.last_error, s.message_id, rests_on, s.expires_at,
     )  # fmt: skip
 
 
@@ -199,11 +215,40 @@ def taken_back(s: State, attempt: int, outcome: Outcome, policy: Policy, revisio
 
 
 def on(g: State, status: Status, spent: Spent, due: int | None, error: LastError | None) -> State:
-    """A new state on ``g``. What is no success rests on nothing."""
+    """A new state on ``g``."""
     return State(
         status, g.version, g.revision, g.attempts, spent, g.unknown, CLOSED, due,
-        error, g.message_id, None, g.expires_at,
+        error, g.message_id, g.rests_on, g.expires_at,
     )  # fmt: skip
+
+
+def renewed(
+    s: State,
+    status: Status,
+    *,
+    due: int | None = None,
+    error: LastError | None = None,
+    until: int | None = None,
+    ended: bool = False,
+) -> State:
+    """A draft that begins (anew) with full budgets, in another revision if one has ``ended``.
+
+    What is published of it is remembered, for the next call replaces that.
+    """
+    message_id = None if s.rests_on is None else s.message_id
+    return State(
+        status, s.version + 1, s.revision + ended, s.attempts, Spent(s.attempts), s.unknown, CLOSED, due,
+        error, message_id, s.rests_on, until,
+    )  # fmt: skip
+
+
+def drafted(state: State, what: str, by: str, **more: object) -> Step:
+    """A person, or the mode ``auto``, did something about a draft: told in the timeline, and published."""
+    facts = {"by": by, **{name: value for name, value in more.items() if value}}
+    told = {**facts, "status": state.status.value, "revision": state.revision, "version": state.version}
+    return Step(
+        state, (Emit(f"draft.{what}", told),), (Note(f"draft_{what}", {**facts, "revision": state.revision}),)
+    )
 
 
 def released(s: State) -> State:
