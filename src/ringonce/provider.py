@@ -15,7 +15,7 @@ from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.es256 import es256, es256_key
 from ringonce.core.signature import ed25519, fresh, hmac_hex, hmac_sha1_base64, hs256, plain, prove, several
-from ringonce.core.sms import phone, segments, sms_text
+from ringonce.core.sms import phone, segments, sms_text, user_data
 from ringonce.core.spelling import JSON_HEADERS, digest, fits, json_call, secret_text, together
 from ringonce.core.text import cut, length
 from ringonce.core.url import http_url
@@ -26,6 +26,9 @@ from ringonce.model.exchange import (
     Fault,
     HttpAnswer,
     HttpRequest,
+    LibraryAnswer,
+    LibraryCall,
+    LibraryRequest,
     MailAnswer,
     MailRequest,
     MailServer,
@@ -33,6 +36,9 @@ from ringonce.model.exchange import (
     Request,
     ScriptedAnswer,
     ScriptedRequest,
+    SmsAnswer,
+    SmsCenter,
+    SmsRequest,
 )
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
@@ -61,6 +67,9 @@ __all__ = [
     "HttpRequest",
     "InDoubt",
     "InputError",
+    "LibraryAnswer",
+    "LibraryCall",
+    "LibraryRequest",
     "MailAnswer",
     "MailRequest",
     "MailServer",
@@ -76,6 +85,9 @@ __all__ = [
     "Rule",
     "ScriptedAnswer",
     "ScriptedRequest",
+    "SmsAnswer",
+    "SmsCenter",
+    "SmsRequest",
     "classify",
     "cut",
     "digest",
@@ -102,6 +114,7 @@ __all__ = [
     "several",
     "sms_text",
     "together",
+    "user_data",
     "verp",
 ]
 
@@ -169,7 +182,9 @@ class Provider:
     stored: ClassVar[bool] = False
     """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""
     transport: ClassVar[str] = "http"
-    """What its answers are: ``http``, ``smtp`` or ``script``."""
+    """What its answers are: ``http``, ``smtp``, ``smpp``, ``library`` or ``script``."""
+    needs: ClassVar[str] = ""
+    """The module that carries its requests, where that is optional; the extra is called like the provider."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     receipts_by: ClassVar[str] = ""
     """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``; empty: it reports nothing."""
