@@ -399,7 +399,7 @@ class Query:
 @quick
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A notification in its recipient's inbox. ``seq`` grows by one with each copy of the recipient."""
+    """A notification in its recipient's inbox. ``seq`` grows with each change of the inbox."""
 
     seq: int
     id: UUID
@@ -411,6 +411,25 @@ class Copy:
     priority: str
     created_at: int
     read_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMark:
+    """A copy was read. ``seq``: the number of this change among those of the recipient's inbox."""
+
+    seq: int
+    id: UUID
+    read_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """What of the same event is on its way to the same recipient as a copy. ``asked``: what the event says."""
+
+    id: UUID
+    channel: str
+    event_type: str
+    asked: bool | None
 
 
 @dataclass(frozen=True, slots=True)
