@@ -53,6 +53,7 @@ class Gauges:
         telemetry.gauge("ringonce_oldest_pending_seconds", age, channel=name)
         self._watch(name, age, working=lane is None and entry is not None and entry.channel.enabled)
         telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
+        telemetry.gauge("ringonce_looking", item.looking if item else 0, channel=name)
         off = entry is not None and not entry.channel.enabled
         reason = "disabled" if off else lane.reason if lane else None
         waiting = item.movable + item.paused if item else 0
