@@ -53,6 +53,7 @@ ALERTS = {
     "not_listening": "`listen = true`, and no hints of other processes arrive: this worker polls.",
     "old_snapshot": "A session, prepared transaction or replication slot has long held a snapshot: claims get slower.",
     "old_snapshot_over": "No snapshot of the database is held for long any more.",
+    "scope_paused": "A provider does not serve a part of it any more, such as one template: that part waits.",
     "resumed": "All clear: a probe succeeded, and what its circuit or a credential had stopped goes on.",
     "store_unavailable": "The database can not be reached or written. Results wait; nothing is sent again for it.",
     "template": "The file of a template was changed and can not be used; the text names file and line.",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 from ringonce.core.lane import Lane, of_account, spell
 from ringonce.core.machine import step
 from ringonce.core.outbox import outbox_row
+from ringonce.core.scope import apart
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
 from ringonce.errors import StoreError
@@ -50,10 +51,10 @@ T = TypeVar("T")
 
 LARGEST_BATCH = 500
 FALLBACK_POLICY = Policy()
-SET_APART = frozenset({"platform"})
-"""Parts of a provider that have a lane of their own: what met their refusal waits there, and one row probes."""
 OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
+OF_A_PAUSE = frozenset({"auth", "scope_paused"})
+"""Alerts that tell of a pause: given when it begins, however many calls were under way and met it."""
 RETRY_FIRST = 0.05
 RETRY_LAST = 2.0
 
@@ -133,14 +134,16 @@ class Decider:
     def _lane(self, row: Row, result: Step) -> str:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
         scopes = [effect.scope for effect in result.effects if isinstance(effect, Pause)]
-        apart = next((scope for scope in scopes if scope in SET_APART), "")
-        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, apart)
+        own = next((scope for scope in scopes if apart(scope)), "")
+        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, own)
 
     def _stop(self, row: Row, scope: str, reason: str) -> str:
         """What a pause stops: a part of the provider, or the channel with all that share its credentials."""
         entry = self._channels.get(row.channel)
-        if scope in SET_APART:
+        if apart(scope):
             return spell(Lane(row.channel, "", scope))
+        if scope == "sender":  # who speaks is a setting of the channel, whatever it shares
+            return row.channel
         shared = entry is not None and entry.channel.account
         return of_account(shared) if shared and reason in OF_THE_ACCOUNT else row.channel
 
@@ -286,6 +289,8 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
         for event in write.outbox:
             telemetry.tell(event)
         for kind, text in write.alerts:
+            if kind in OF_A_PAUSE and write.pauses and not one.began:
+                continue
             telemetry.alert(kind, text, channel=channel, tenant=tenant)
         if write.changed:
             status = write.state.status

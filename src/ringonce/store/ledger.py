@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ringonce.model.policy import DAY
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ringonce.model.transition import Note
-    from ringonce.ports import AttemptRow, Invalidation, LanePause, OutboxRow, Write
+    from ringonce.ports import AttemptRow, Invalidation, LanePause, OutboxRow, Settled, Write
 
 
 class Ledger:
@@ -23,6 +24,7 @@ class Ledger:
         self.outbox: list[OutboxRow] = []
         self.invalidations: list[Invalidation] = []
         self.pauses: list[LanePause] = []
+        self.began: set[str] = set()
         self.counters: dict[tuple[int, str, str, str], int] = {}
         self.stored: list[tuple[str, str, UUID]] = []
         self.read: set[UUID] = set()
@@ -45,3 +47,12 @@ class Ledger:
         for name in write.counters:
             key = (self.now // DAY, tenant, channel, name)
             self.counters[key] = self.counters.get(key, 0) + 1
+
+    def told(self, settled: list[Settled]) -> list[Settled]:
+        """Which of them began a pause: the first that named it, so that people are told once."""
+        for index, one in enumerate(settled if self.began else ()):
+            pauses = () if one.write is None else one.write.pauses
+            if began := tuple(sorted(self.began.intersection(pause.lane for pause in pauses))):
+                settled[index] = replace(one, began=began)
+                self.began.difference_update(began)
+        return settled

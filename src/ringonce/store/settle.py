@@ -292,7 +292,7 @@ class Settler:
                 write = replace(write, state=item.state)
             settled.append(Settled(change, row, write, held))
         self._write(connection, [item for item in locked.values() if item.touched or item.moved], ledger)
-        return settled
+        return ledger.told(settled)
 
     def _attempts_of(
         self, connection: sa.Connection, locked: dict[UUID, Locked], changes: Sequence[Change]
@@ -386,7 +386,7 @@ class Settler:
         self.inboxes.file(connection, ledger.stored)
         self.inboxes.read(connection, ledger.read)
         if ledger.pauses:
-            self._duties.pause(connection, ledger.pauses, ledger.now)
+            ledger.began = self._duties.pause(connection, ledger.pauses, ledger.now)[1]
         if ledger.counters:
             self._duties.count(connection, ledger.counters)
 
