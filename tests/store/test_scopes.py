@@ -3,7 +3,7 @@
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import DAY
 from ringonce.ports import LanePause
-from tests.store.kit import SECOND, World, answered
+from tests.store.kit import SECOND, World
 
 SCOPE = "email//template%3Aa"
 REFUSED = Outcome(OutcomeClass.AUTH, Code.AUTH, scope="channel")
@@ -62,14 +62,13 @@ async def test_rows_of_scopes_do_not_stay(world: World) -> None:
 
 async def test_one_change_begins_a_pause(world: World) -> None:
     """Of all changes that name a pause, also of later ones, the first began it; after a resume it begins anew."""
-    await world.many(4)
-    begun = [await world.begin() for _ in range(4)]
-    changes = [answered(one, REFUSED) for one in begun]
-    settled = await world.store.settle(changes[:2], world.decide, now=world.now)
-    settled += await world.store.settle(changes[2:3], world.decide, now=world.now)
+    for number in range(4):
+        await world.one(f"e-{number}")
+    changes = [world.answer(await world.begin(), REFUSED) for _ in range(4)]
+    settled = [*await world.settle(*changes[:2]), *await world.settle(changes[2])]
     assert [one.began for one in settled] == [("email",), (), ()]
     await world.store.resume("email", now=world.now)
-    (last,) = await world.store.settle(changes[3:], world.decide, now=world.now)
+    (last,) = await world.settle(changes[3])
     assert last.began == ("email",)
 
 
