@@ -1,6 +1,5 @@
 """Which part of a provider a row belongs to, and which parts are paused."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -41,7 +40,7 @@ def keyed(key: object) -> Entry:
 
 def lane(name: str, **more: Any) -> LaneState:
     """A pause as the store tells it."""
-    facts: Mapping[str, Any] = {"paused": True, "until": None, "reason": "auth", **more}
+    facts: dict[str, Any] = {"paused": True, "until": None, "reason": "auth", **more}
     return LaneState(name, **facts)
 
 

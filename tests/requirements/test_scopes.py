@@ -85,7 +85,7 @@ async def test_A07_d_a_paused_template_stops_no_other(start: Start) -> None:
 
 
 async def test_A07_e_one_call_tries_a_template_again(start: Start) -> None:
-    """After five minutes one message tries: refused it is told to nobody, taken it brings the others and an all-clear."""
+    """After five minutes one message tries: refused, nobody is told; taken, it brings the others and an all-clear."""
     with WhatsAppApi("t", NUMBER, paused=["sale"]) as server:
         system = await start(wa=whatsapp(server, concurrency=1))
         ids = []

@@ -1,8 +1,8 @@
 """How far a refusal reaches: which parts a provider has, how they are spelled, and what has to stop.
 
 A scope is a word (``channel``, ``sender``, ``address``), or the kind of a part with its key: ``country:44``,
-``template:order_shipped``, ``endpoint:hooks.example.com#1f0c…``. A kind without a key is all that was refused so far, for which
-nobody knows beforehand what belongs to it (``platform``: only the answer tells that of a device).
+``template:order_shipped``, ``endpoint:hooks.example.com#1f0c…``. A kind without a key is all that was refused so far,
+for which nobody knows beforehand what belongs to it (``platform``: only the answer tells that of a device).
 """
 
 from __future__ import annotations
