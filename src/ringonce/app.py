@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from uuid import UUID
 
+    from ringonce.engine.receipts import Reply
     from ringonce.model.policy import Channel
+    from ringonce.model.receipt import Callback
     from ringonce.parts import Source
     from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
 
@@ -247,6 +249,15 @@ class Ringonce(People):
         except ValueError:
             raise InputError(f"must be one of {', '.join(Verdict)}", field="verdict") from None
         return await self.engine.resolve(id_, decided, by=by, tenant=tenant)
+
+    # --- what providers report ---
+
+    async def receive(self, channel: str, callback: Callback) -> Reply:
+        """Take a vendor's callback, as ``POST /v1/receipts/{channel}`` does, for an application with a web server.
+
+        It is committed when this returns. Raises ForgedError, NotFoundError, InputError.
+        """
+        return await self.engine.receipts.callback(channel, callback)
 
     # --- reading ---
 

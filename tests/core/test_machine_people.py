@@ -13,12 +13,14 @@ from ringonce.model.transition import (
     Cancel,
     Enqueued,
     Expire,
+    Invalidate,
     LeaseLost,
     Read,
     Receipt,
     Resolve,
     Retry,
     Send,
+    Step,
     TransitionEvent,
     Verdict,
 )
@@ -238,6 +240,34 @@ def test_failed_receipts_exhaust() -> None:
         if state.final:
             break
     assert (state.status, state.attempts) == (Status.FAILED, 4)
+
+
+def test_a_report_of_having_sent_only_ends_a_doubt() -> None:
+    """That the call was taken settles a doubt about it; on anything else it says nothing new."""
+    made = take(HELD, Receipt(1, "sent", replace(OK, message_id="m-7")), policy=HOLD)
+    assert (made.state.status, made.state.assumed, made.state.message_id) == (Status.SENT, False, "m-7")
+    failed = take(SENT, Receipt(1, "failed")).state
+    for state in (SENT, failed, ready()):
+        assert take(state, Receipt(1, "sent")) == Step(state)
+
+
+def test_an_arrival_wins_over_a_failure() -> None:
+    """Failed before delivered or after it: the end is the same, sent."""
+    assert take(SENT, Receipt(1, "failed", confirmed=True)).state == SENT
+    failed = take(SENT, Receipt(1, "failed", out("blocked"))).state
+    arrived = take(failed, Receipt(1, "delivered")).state
+    assert (arrived.status, arrived.rests_on, arrived.revision) == (Status.SENT, 1, 3)
+
+
+def test_a_second_failure_still_tells_of_the_address() -> None:
+    """HOOK-05: a hard bounce after a soft one drops the address, a soft one after a hard one nothing."""
+    dead = replace(out("invalid_recipient"), drop_address=True)
+    soft = take(SENT, Receipt(1, "failed")).state
+    hard = take(soft, Receipt(1, "failed", dead))
+    assert hard.state == soft
+    assert effects(hard, Invalidate) == [Invalidate("NTF_PROVIDER_INVALID_RECIPIENT")]
+    ended = take(SENT, Receipt(1, "failed", dead)).state
+    assert take(ended, Receipt(1, "failed")).effects == ()
 
 
 def test_receipt_belongs_to_an_attempt() -> None:

@@ -5,7 +5,9 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from ringonce.engine.inbox import InboxPage, Stream
+from ringonce.engine.receipts import Reply
 from ringonce.model.notification import Address
+from ringonce.model.receipt import Callback
 from ringonce.ports import Accepted, Backlog, Life, Person, Row, Settled
 
 
@@ -167,6 +169,10 @@ class Facade(Protocol):
         tenant: str = "",
     ) -> int:
         """Mark them as read."""
+        ...
+
+    async def receive(self, channel: str, callback: Callback) -> Reply:
+        """What a provider's callback reports."""
         ...
 
     def stream(self, recipient: str, *, tenant: str = "", after: int | None = None) -> Stream:

@@ -92,6 +92,12 @@ class Retried(BaseModel):
     results: list[RetriedOne]
 
 
+class ReceiptsTaken(BaseModel):
+    """How many reports a callback held, by what became of them: taken, duplicate, early, unknown."""
+
+    reports: dict[str, int]
+
+
 class Unread(BaseModel):
     """How many copies are unread."""
 

@@ -241,6 +241,12 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 tenant_keys(),
                 'Keys that see one tenant only: `NAME = { key = "…", tenant = "…" }`.',
             ),
+            Key(
+                "public_url",
+                kinds.http_url(),
+                "Where providers reach the API, e.g. `https://notify.example.com`, when a proxy stands in front: some "
+                "sign the URL that they call. Empty: as the call names it.",
+            ),
         ),
     ),
 }

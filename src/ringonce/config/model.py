@@ -195,6 +195,7 @@ class ApiConfig:
     port: int = 8070
     key: str | None = field(default=None, repr=False)
     keys: tuple[ApiKey, ...] = ()
+    public_url: str = ""
 
     @property
     def locked(self) -> bool:

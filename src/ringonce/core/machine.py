@@ -362,19 +362,19 @@ def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> St
 
 
 def _receipt(s: State, e: Receipt, now: int, jitter: float, policy: Policy) -> Step:
-    """The provider's report is a late answer that comes from outside; it is always told in the timeline."""
-    if e.kind not in {"delivered", "read", "failed"}:
-        raise IllegalTransition(f"receipt of kind {e.kind!r}", mend="delivered, read and failed are known")
-    note = Note(
-        "receipt", {"attempt": e.attempt, "kind": e.kind, "code": e.outcome.code if e.outcome else None}
-    )
-    failed = e.kind == "failed"
-    outcome = tally.reported(e.outcome) if failed else tally.ARRIVED
+    """The provider's report is a late answer that comes from outside. ``sent`` only ends a doubt about its attempt."""
+    note, failed = tally.receipt_note(e), e.kind == "failed"
+    if e.kind == "sent" and e.attempt not in s.unknown:
+        return Step(s)
+    if failed and e.confirmed:  # an arrival wins, whatever is said after it
+        return Step(s, (), (note,))
+    outcome = tally.reported(e.outcome) if failed else e.outcome or tally.ARRIVED
     if failed and s.status is Status.SENT and s.rests_on == e.attempt and tally.is_verdict(outcome):
         made = _reopened(s, e.attempt, outcome, now, jitter, policy)
     else:
         made = TABLE[s.status, LateAnswer](s, LateAnswer(e.attempt, outcome), now, jitter, policy)
-    return Step(made.state, made.effects, (note, *made.notes))
+    # What it proves about the address holds whatever became of the notification meanwhile.
+    return Step(made.state, made.effects or tally.address_effects(outcome), (note, *made.notes))
 
 
 def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy) -> Step:

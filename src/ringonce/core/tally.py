@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ringonce.core.backoff import delay
+from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
@@ -15,6 +16,7 @@ from ringonce.model.transition import Effect, Emit, Invalidate, Note, Step
 
 if TYPE_CHECKING:
     from ringonce.model.policy import Policy
+    from ringonce.model.transition import Receipt
 
 DISPATCHED: Final = "notification.dispatched"
 STATUS_CHANGED: Final = "notification.status_changed"
@@ -26,6 +28,7 @@ LOST: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, ambiguous=True, text="the worker was lost after the call began"
 )
 ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
+REPORTS: Final = ("sent", "delivered", "read", "failed")
 WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
 CRASHED: Final = LastError(
     Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it"
@@ -65,6 +68,16 @@ def address_effects(outcome: Outcome) -> tuple[Effect, ...]:
 def reported(outcome: Outcome | None) -> Outcome:
     """What a receipt says that tells of a failure: its own outcome, if that is one."""
     return REPORTED if outcome is None or outcome.cls is OutcomeClass.ACCEPTED else outcome
+
+
+def receipt_note(e: Receipt) -> Note:
+    """What a report said, and by when, in the timeline. Raises IllegalTransition: nobody knows such a kind."""
+    if e.kind not in REPORTS:
+        raise IllegalTransition(f"receipt of kind {e.kind!r}", mend=f"known are {', '.join(REPORTS)}")
+    detail = {"attempt": e.attempt, "kind": e.kind, "code": None if e.outcome is None else e.outcome.code}
+    if e.outcome is not None and e.outcome.provider_code:
+        detail["provider_code"] = e.outcome.provider_code
+    return Note("receipt", detail if e.at is None else detail | {"at": e.at})
 
 
 def hint(outcome: Outcome) -> int | None:

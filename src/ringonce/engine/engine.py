@@ -12,6 +12,7 @@ from ringonce.engine.arrival import read
 from ringonce.engine.contract import check_texts, decode, encode_event, load, make, refuse_old
 from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
+from ringonce.engine.receipts import Receipts
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
 from ringonce.model.policy import SECOND
@@ -73,6 +74,14 @@ class Engine:
     _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list)
     _inbox: Inbox | None = None
     _accepting: Accepting | None = None
+    _receipts: Receipts | None = None
+
+    @property
+    def receipts(self) -> Receipts:
+        """What providers report later."""
+        if self._receipts is None:
+            self._receipts = Receipts(self)
+        return self._receipts
 
     @property
     def inbox(self) -> Inbox:

@@ -29,6 +29,7 @@ from ringonce.model.transition import (
     Lookup,
     Pause,
     Read,
+    Receipt,
     Send,
     Step,
     TransitionEvent,
@@ -128,8 +129,17 @@ class Decider:
             alerts=tuple(alerts),
             counters=("late_answers",) if isinstance(event, LateAnswer) else (),
             stored=self._is_stored(row, result),
-            read=isinstance(event, Read),
+            read=isinstance(event, Read) or (isinstance(event, Receipt) and event.kind == "read"),
+            named=self._named(row, change, event),
         )
+
+    def _named(self, row: Row, change: Change, event: TransitionEvent) -> tuple[str, str, int] | None:
+        """Under which id the provider will report on it, where it will not name our reference."""
+        entry, attempt = self._channels.get(row.channel), change.attempt
+        if entry is None or entry.provider.receipts_by != "message_id" or attempt is None:
+            return None
+        accepted = isinstance(event, Answered | LateAnswer) and attempt.message_id is not None
+        return (attempt.account, attempt.message_id or "", attempt.number) if accepted else None
 
     def _lane(self, row: Row, result: Step) -> str:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""

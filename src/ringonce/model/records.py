@@ -338,7 +338,8 @@ class Write:
 
     ``changed`` False: the state is as before. ``stored``: it goes into the recipient's inbox; ``read``: the
     recipient has read it, if that was not known before. ``due`` None: the dispatch row is deleted when the state is
-    final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update.
+    final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update. ``named``:
+    (account, message id, attempt), where the provider's reports will name nothing else.
     """
 
     state: State
@@ -354,6 +355,7 @@ class Write:
     counters: tuple[str, ...] = ()
     stored: bool = False
     read: bool = False
+    named: tuple[str, str, int] | None = None
 
 
 @quick

@@ -107,11 +107,17 @@ class LookedUp:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The provider reports on ``attempt``: ``delivered``, ``failed`` or ``read``."""
+    """The provider reports on ``attempt``: ``sent``, ``delivered``, ``read`` or ``failed``.
+
+    ``outcome``: what a failure means; of the others, an accepted one with the provider's message id. ``at``: the
+    vendor's time, microseconds UTC. ``confirmed``: it was reported before that this attempt arrived.
+    """
 
     attempt: int
     kind: str
     outcome: Outcome | None = None
+    at: int | None = None
+    confirmed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.model.notification import Address
+    from ringonce.model.receipt import AddressReport, Arrival, Received
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
     from ringonce.model.transition import Note
     from ringonce.ports import (
@@ -250,6 +251,27 @@ class Store(Protocol):
 
         What lies there all the same (armed again, committed late) is found within a few seconds.
         """
+        ...
+
+    # reports of providers
+    async def receive(
+        self, arrivals: Sequence[Arrival], decide: Decide, *, now: int | None = None
+    ) -> list[Received]:
+        """Commit what has come in, then, in a second transaction, carry out what is new; one fate for each."""
+        ...
+
+    async def look_again(self, decide: Decide, *, limit: int = 200, now: int | None = None) -> list[Received]:
+        """Look again for what reports name that came too early, or whose carrying out was broken off."""
+        ...
+
+    async def block(
+        self, channels: Collection[str], reports: Sequence[AddressReport], *, now: int | None = None
+    ) -> int:
+        """Drop addresses whose people blocked us, revive those dropped for that; how many changed. Older news lose."""
+        ...
+
+    async def prune_receipts(self, *, now: int | None = None) -> dict[str, int]:
+        """Remove up to 500 reports, and as many ids that they may name, that are older than 30 days."""
         ...
 
     # leases and lanes

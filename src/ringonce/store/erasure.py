@@ -82,7 +82,11 @@ def wordless(write: Write, change: Change) -> Write:
         for note in write.notes
     )
     return replace(
-        write, attempt=attempt, state=replace(state, last_error=error, message_id=None), notes=notes
+        write,
+        attempt=attempt,
+        state=replace(state, last_error=error, message_id=None),
+        notes=notes,
+        named=None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ringonce.core.journal import message_key
 from ringonce.model.policy import DAY
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Ledger:
         self.counters: dict[tuple[int, str, str, str], int] = {}
         self.stored: list[tuple[str, str, UUID]] = []
         self.read: set[UUID] = set()
+        self.named: list[tuple[bytes, UUID, int]] = []
 
     def attempt(self, id_: UUID, row: AttemptRow) -> None:
         """Insert or update one; the last word of a batch counts, a doubt is remembered."""
@@ -40,6 +42,9 @@ class Ledger:
             self.stored.append((tenant, recipient, id_))
         if write.read:
             self.read.add(id_)
+        if write.named is not None:
+            account, message_id, number = write.named
+            self.named.append((message_key(account, message_id), id_, number))
         self.notes.extend((id_, note) for note in write.notes)
         self.outbox.extend(write.outbox)
         self.invalidations.extend(write.invalidate)

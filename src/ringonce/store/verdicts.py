@@ -174,6 +174,7 @@ def _plain(row: Row, write: Write) -> bool:
         and not (
             write.notes or write.invalidate or write.pauses or write.counters or write.stored or write.read
         )
+        and write.named is None
         and (new.revision, new.expires_at) == (old.revision, old.expires_at)
         and (new.spent is old.spent or new.spent == old.spent)
         and (new.unknown is old.unknown or new.unknown == old.unknown)
