@@ -16,7 +16,7 @@ from ringonce.core.compact import json_bytes
 from ringonce.core.country import country
 from ringonce.core.es256 import es256, es256_key
 from ringonce.core.signature import ed25519, fresh, hmac_hex, hmac_sha1_base64, hs256, plain, prove, several
-from ringonce.core.sms import phone, segments, sms_text
+from ringonce.core.sms import phone, segments, sms_text, user_data
 from ringonce.core.spelling import (
     JSON_HEADERS,
     digest,
@@ -35,6 +35,9 @@ from ringonce.model.exchange import (
     Fault,
     HttpAnswer,
     HttpRequest,
+    LibraryAnswer,
+    LibraryCall,
+    LibraryRequest,
     MailAnswer,
     MailRequest,
     MailServer,
@@ -42,6 +45,9 @@ from ringonce.model.exchange import (
     Request,
     ScriptedAnswer,
     ScriptedRequest,
+    SmsAnswer,
+    SmsCenter,
+    SmsRequest,
 )
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
@@ -70,6 +76,9 @@ __all__ = [
     "HttpRequest",
     "InDoubt",
     "InputError",
+    "LibraryAnswer",
+    "LibraryCall",
+    "LibraryRequest",
     "MailAnswer",
     "MailRequest",
     "MailServer",
@@ -85,6 +94,9 @@ __all__ = [
     "Rule",
     "ScriptedAnswer",
     "ScriptedRequest",
+    "SmsAnswer",
+    "SmsCenter",
+    "SmsRequest",
     "classify",
     "country",
     "cut",
@@ -112,6 +124,7 @@ __all__ = [
     "several",
     "sms_text",
     "together",
+    "user_data",
     "verp",
 ]
 
@@ -181,7 +194,9 @@ class Provider:
     endpoints: ClassVar[bool] = False
     """Its addresses are endpoints of users: what one of them refuses says nothing of the others."""
     transport: ClassVar[str] = "http"
-    """What its answers are: ``http``, ``smtp`` or ``script``."""
+    """What its answers are: ``http``, ``smtp``, ``smpp``, ``library`` or ``script``."""
+    needs: ClassVar[str] = ""
+    """The module that carries its requests, where that is optional; the extra is called like the provider."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     receipts_by: ClassVar[str] = ""
     """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``; empty: it reports nothing."""

@@ -49,7 +49,7 @@ def test_all_rules_are_known_here() -> None:
 
 @pytest.mark.parametrize(("name", "scope"), KNOWN)
 def test_keys(name: str, scope: str) -> None:
-    """A template by its name, a number by its country, an endpoint by its host and a digest; a platform is not known."""
+    """A template by its name, a number by its country, an endpoint by host and digest; a platform is not known."""
     found, known = key(name, scope), KNOWN[name, scope]
     if scope == "endpoint":
         assert found is not None
