@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ringonce.clock import SystemClock, SystemEntropy
-from ringonce.config import change
+from ringonce.config import change, refuse_lookup
 from ringonce.core.explain import explain
 from ringonce.core.lane import Lane, of_account, parse, spell
 from ringonce.engine.asking import Asker
@@ -342,7 +342,7 @@ class Ringonce(Failing, People):
         if unknown := [key for key, value in changes.items() if value is None and key not in now]:
             change(entry.channel, dict.fromkeys(unknown, False))
         configured = entries(self.config)[name].channel
-        change(configured, wanted)
+        refuse_lookup(change(configured, wanted), looks_up=entry.provider.looks_up)
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
             await self.store.resume(name)

@@ -49,6 +49,7 @@ from ringonce.model.exchange import (
     SmsCenter,
     SmsRequest,
 )
+from ringonce.model.looking import Finding, Presence
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import InDoubt
@@ -71,6 +72,7 @@ __all__ = [
     "Credential",
     "Fault",
     "Features",
+    "Finding",
     "ForgedError",
     "HttpAnswer",
     "HttpRequest",
@@ -87,6 +89,7 @@ __all__ = [
     "Outcome",
     "OutcomeClass",
     "PayloadTooLarge",
+    "Presence",
     "Provider",
     "Report",
     "ReportKind",
@@ -187,6 +190,8 @@ class Provider:
     """With ``InDoubt.HOLD``: microseconds after which it counts as sent; None: a person or a receipt decides."""
     second_send: ClassVar[str] = "shown again"
     """What the receiver makes of a second send under the same client reference."""
+    looks_up: ClassVar[bool] = False
+    """It can be asked what became of a call: ``lookup`` and ``looked`` are written, so ``in_doubt`` may be lookup."""
     unknown_budget: ClassVar[int | None] = None
     push: ClassVar[bool] = False
     stored: ClassVar[bool] = False
@@ -295,6 +300,22 @@ class Provider:
         """
         known = scope == "endpoint" and self.endpoints
         return endpoint_key(self.identity(address.value)) if known else None
+
+    def lookup(self, message: Message, address: Address, context: Context) -> Request:
+        """Build the call that asks what became of ``message``. It changes nothing, and may be made again.
+
+        ``message`` is that of the call without a verdict: its ``reference``, ``revision`` and ``attempt``.
+        """
+        raise TypeError(f"provider {self.name} can not be asked what became of a call")
+
+    @classmethod
+    def looked(cls, answer: Answer, message: Message, context: Context) -> Finding | Outcome:
+        """What the answer to ``lookup`` means: a Finding, or the Outcome of a call that failed.
+
+        A transient, rate-limited or auth outcome is asked again later; any other means that the provider does not
+        tell. ``absent`` once is no proof: it counts when several looks over minutes have said so.
+        """
+        raise TypeError(f"provider {cls.name} can not be asked what became of a call")
 
     @classmethod
     def outcome(cls, answer: Answer, context: Context) -> Outcome:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from ringonce.core.failures import failure_of
 from ringonce.core.lane import Lane, of_account, spell
+from ringonce.core.looking import decided, told
 from ringonce.core.machine import NEW, step
 from ringonce.core.outbox import outbox_row
 from ringonce.core.scope import apart
@@ -30,13 +31,16 @@ from ringonce.model.transition import (
     Enqueued,
     Invalidate,
     LateAnswer,
+    LookedUp,
     Lookup,
     Pause,
     Read,
     Receipt,
+    Refusal,
     Send,
     Step,
     TransitionEvent,
+    Verdict,
     WakeAt,
 )
 from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row, Settled, Write
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
     from ringonce.engine.channels import Channels
     from ringonce.engine.circuits import Ruling
     from ringonce.model.audit import Failure, FailureCount
-    from ringonce.model.transition import Discard, Refusal, Retry
+    from ringonce.model.transition import Discard, Retry
     from ringonce.ports import Clock, Entropy, Store, Telemetry
 
     Landed = Callable[[Settled], None]
@@ -62,6 +66,7 @@ OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
 OF_A_PAUSE = frozenset({"auth", "scope_paused"})
 """Alerts that tell of a pause: given when it begins, however many calls were under way and met it."""
+NOT_OURS = Refusal("lease_lost", "another worker asks the provider by now")
 RETRY_FIRST = 0.05
 RETRY_LAST = 2.0
 
@@ -94,6 +99,10 @@ class Decider:
             if not event.begun:
                 return Write(row.state, changed=False)
             event = LateAnswer(event.attempt, event.outcome)
+        elif isinstance(event, LookedUp) and not lease_held:
+            if decided(event) is not Verdict.SENT:
+                return Write(row.state, changed=False, refused=NOT_OURS)
+            event = LateAnswer(event.attempt, told(event))
         return self.lower(row, change, event, self.step(row, event, now))
 
     def step(self, row: Row, event: TransitionEvent, now: int) -> Step:

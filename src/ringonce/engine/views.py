@@ -303,6 +303,7 @@ def backlog_view(backlog: Backlog) -> View:
         "leased": backlog.leased,
         "oldest_due": stamp(backlog.oldest_due),
         "next_due": stamp(backlog.next_due),
+        "looking": backlog.looking,
     }
 
 

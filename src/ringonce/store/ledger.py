@@ -29,7 +29,7 @@ class Ledger:
         self.began: set[str] = set()
         self.counters: dict[tuple[int, str, str, str], int] = {}
         self.stored: list[tuple[str, str, UUID]] = []
-        self.read: set[UUID] = set()
+        self.read: list[tuple[str, str, UUID]] = []
         self.failures: list[tuple[UUID, Failure]] = []
         self.named: list[tuple[bytes, UUID, int]] = []
 
@@ -43,7 +43,7 @@ class Ledger:
         if write.stored:
             self.stored.append((tenant, recipient, id_))
         if write.read:
-            self.read.add(id_)
+            self.read.append((tenant, recipient, id_))
         if write.failure is not None:
             self.failures.append((id_, write.failure))
         if write.named is not None:

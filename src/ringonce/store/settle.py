@@ -322,7 +322,7 @@ class Settler:
 
     def _take(self, item: Locked, change: Change, write: Write, ledger: Ledger, *, held: bool) -> None:
         attempt = write.attempt or change.attempt
-        if attempt is not None:
+        if attempt is not None and write.refused is None:
             if change.guard is not None and not held:
                 attempt = replace(attempt, late=True)
             ledger.attempt(item.row.id, attempt)
@@ -393,8 +393,7 @@ class Settler:
             connection.execute(self._note, self._notes.bind(notes) | now)
         self._write_dispatch(connection, items)
         self.publish(connection, ledger.outbox, ledger.now)
-        self.inboxes.file(connection, ledger.stored)
-        self.inboxes.read(connection, ledger.read)
+        self.inboxes.write(connection, ledger.stored, ledger.read)
         self._refs.write(connection, ledger.named, ledger.now)
         if ledger.pauses:
             ledger.began = self._duties.pause(connection, ledger.pauses, ledger.now)[1]
