@@ -62,6 +62,7 @@ ALERTS = {
     "old_snapshot": "A session, prepared transaction or replication slot has long held a snapshot: claims get slower.",
     "old_snapshot_over": "No snapshot of the database is held for long any more.",
     "priority_failed": "A notification of a type in `[audit]` used all its attempts: each one is told.",
+    "scope_paused": "A provider does not serve a part of it any more, such as one template: that part waits.",
     "resumed": "All clear: a probe succeeded, and what its circuit or a credential had stopped goes on.",
     "store_unavailable": "The database can not be reached or written. Results wait; nothing is sent again for it.",
     "stuck_backlog": "Something has been due for long (`alerts.backlog`), and its channel is neither off nor paused.",

@@ -17,6 +17,7 @@ from ringonce.core.lane import Lane, of_account, spell
 from ringonce.core.looking import decided, told
 from ringonce.core.machine import NEW, step
 from ringonce.core.outbox import outbox_row
+from ringonce.core.scope import apart
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
 from ringonce.errors import StoreError
@@ -61,14 +62,14 @@ T = TypeVar("T")
 
 LARGEST_BATCH = 500
 FALLBACK_POLICY = Policy()
-SET_APART = frozenset({"platform"})
-"""Parts of a provider that have a lane of their own: what met their refusal waits there, and one row probes."""
 OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
 ALERT = "ringonce.alert"
 """The type of the notifications that alerts become."""
 END_KINDS = frozenset({"exhausted", "worker_crash"})
 """Alerts about the end of one notification; those of an audited type are each told by themselves."""
+OF_A_PAUSE = frozenset({"auth", "scope_paused"})
+"""Alerts that tell of a pause: given when it begins, however many calls were under way and met it."""
 NOT_OURS = Refusal("lease_lost", "another worker asks the provider by now")
 RETRY_FIRST = 0.05
 RETRY_LAST = 2.0
@@ -184,14 +185,16 @@ class Decider:
     def _lane(self, row: Row, result: Step) -> str:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
         scopes = [effect.scope for effect in result.effects if isinstance(effect, Pause)]
-        apart = next((scope for scope in scopes if scope in SET_APART), "")
-        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, apart)
+        own = next((scope for scope in scopes if apart(scope)), "")
+        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, own)
 
     def _stop(self, row: Row, scope: str, reason: str) -> str:
         """What a pause stops: a part of the provider, or the channel with all that share its credentials."""
         entry = self._channels.get(row.channel)
-        if scope in SET_APART:
+        if apart(scope):
             return spell(Lane(row.channel, "", scope))
+        if scope == "sender":  # who speaks is a setting of the channel, whatever it shares
+            return row.channel
         shared = entry is not None and entry.channel.account
         return of_account(shared) if shared and reason in OF_THE_ACCOUNT else row.channel
 
@@ -338,7 +341,7 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
         for event in write.outbox:
             telemetry.tell(event)
         if write.alerts or (row.event_type == ALERT and write.changed):
-            _alert(telemetry, row, write, alerts)
+            _alert(telemetry, row, one, write, alerts)
         if write.changed:
             status = write.state.status
             ends[channel, tenant, status] += 1
@@ -357,7 +360,11 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
 
 
 def _alert(
-    telemetry: Telemetry, row: Row, write: Write, alike: dict[tuple[str, str, str, str], list[str]]
+    telemetry: Telemetry,
+    row: Row,
+    settled: Settled,
+    write: Write,
+    alike: dict[tuple[str, str, str, str], list[str]],
 ) -> None:
     """Raise what tells of one notification, and collect what is told of many together.
 
@@ -368,6 +375,8 @@ def _alert(
     if row.event_type == ALERT and write.changed and state.status is Status.FAILED and state.final:
         telemetry.alert("alert_failed", f"an alert was not delivered: {code}", channel=channel, code=code)
     for kind, text in write.alerts:
+        if kind in OF_A_PAUSE and write.pauses and not settled.began:
+            continue
         if kind not in END_KINDS:
             alike.setdefault((kind, channel, tenant, code), []).append(text)
         elif write.failure is not None:
