@@ -19,6 +19,7 @@ from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
+from ringonce.engine.failing import Failing
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
 from ringonce.engine.stopped import stopped
@@ -50,7 +51,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce(People):
+class Ringonce(Failing, People):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -107,6 +108,7 @@ class Ringonce(People):
                 outbox=frozenset(kind.value for kind in self.config.outbox.events),
                 keep=self.config.retention,
                 oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
+                audited=frozenset(self.config.audit.types),
             ),
         )
 

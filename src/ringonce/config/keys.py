@@ -6,6 +6,7 @@ from ringonce.config import kinds, traffic
 from ringonce.config.model import (
     ApiConfig,
     ApiKey,
+    AuditConfig,
     GuardConfig,
     Journal,
     LimitsConfig,
@@ -176,6 +177,21 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "outbox_table",
                 kinds.duration_or_none(least=SECOND),
                 'The same with `outbox.kind = "table"`, which nobody publishes: since they were made.',
+            ),
+            Key(
+                "audit",
+                kinds.duration_or_none(least=SECOND),
+                "Rows of the failure audit (`[audit]`), since the failure. Their notifications may be gone before.",
+            ),
+        ),
+    ),
+    "audit": (
+        AuditConfig,
+        (
+            Key(
+                "types",
+                kinds.sequence(kinds.text()),
+                "Event types whose definitive failures are kept in the table `notification_failures`.",
             ),
         ),
     ),

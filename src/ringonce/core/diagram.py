@@ -14,6 +14,7 @@ from ringonce.model.transition import (
     Answered,
     Approved,
     Cancel,
+    Discard,
     Enqueued,
     Expire,
     LateAnswer,
@@ -69,6 +70,7 @@ def _events(state: State) -> Iterator[TransitionEvent]:
         yield from (LateAnswer(number, outcome) for outcome in _OUTCOMES)
         yield from (Receipt(number, kind) for kind in ("sent", "delivered", "read", "failed"))
     yield from (Read(), Cancel("somebody"), Expire(), Retry("somebody"), Retry("somebody", force=True))
+    yield Discard("somebody")
     yield from (Resolve(verdict, "somebody") for verdict in Verdict)
     yield from (Approved("somebody"), Approved("somebody", version=-1), Rejected("somebody"))
     yield from (Regenerated("somebody", barred=barred) for barred in ("", "why"))

@@ -12,7 +12,7 @@ from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
-from ringonce.model.transition import Effect, Emit, Invalidate, Note, Step
+from ringonce.model.transition import Audit, Effect, Emit, Invalidate, Note, Step
 
 if TYPE_CHECKING:
     from ringonce.model.policy import Policy
@@ -33,6 +33,7 @@ WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn befo
 CRASHED: Final = LastError(
     Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it"
 )
+AUDIT: Final = Audit()
 REPORTED: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, text="the provider reports that it was not delivered"
 )
@@ -89,6 +90,14 @@ def unwritten(why: str) -> tuple[LastError, tuple[Effect, ...], tuple[Note, ...]
     """There is no text to send, because its template failed: the error, and the note that tells of it."""
     error = LastError(Code.TEMPLATE_INVALID.value, None, why)
     return error, (), (Note("code_error", {"code": error.code, "text": why}),)
+
+
+def exhausted(state: State, policy: Policy) -> bool:
+    """All calls of ``max_attempts`` are used. Asked before a mark, for the setting may have been lowered meanwhile.
+
+    A row for which it holds is stepped with an Answered that has not begun, and ends without a call.
+    """
+    return state.attempts - state.spent.base >= policy.max_attempts
 
 
 def is_verdict(outcome: Outcome) -> bool:

@@ -165,6 +165,14 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Discard:
+    """A person has looked at a failure and lets it be: it is not offered to be sent again."""
+
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """It was folded into a digest."""
 
@@ -186,6 +194,7 @@ TransitionEvent = (
     | Expire
     | Resolve
     | Retry
+    | Discard
     | Fold
 )
 
@@ -249,7 +258,12 @@ class Alert:
     text: str
 
 
-Effect = Send | Lookup | WakeAt | Emit | Invalidate | Pause | Alert
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """It failed for good: where failures of its type are audited, a row tells of it."""
+
+
+Effect = Send | Lookup | WakeAt | Emit | Invalidate | Pause | Alert | Audit
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
+    from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
     from ringonce.model.notification import Address
     from ringonce.model.receipt import AddressReport, Arrival, Received
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
@@ -332,6 +333,14 @@ class Store(Protocol):
         by: Sequence[str] = (),
     ) -> list[Mapping[str, object]]:
         """The once report's totals, one row per group of ``by`` (``tenant``, ``channel``, ``day``), or one in all."""
+        ...
+
+    async def failure_counts(self, query: Query, *, now: int | None = None) -> list[FailureCount]:
+        """How many terminal failures a query finds, by channel, code, and what a retry depends on."""
+        ...
+
+    async def failure_audit(self, query: AuditQuery) -> list[AuditRow]:
+        """Rows of the failure audit, newest first."""
         ...
 
     async def backlog(self, *, now: int | None = None) -> list[Backlog]:

@@ -267,6 +267,24 @@ outbox = sa.Table(
     postgresql_with=STORAGE["outbox"],
 )
 
+# Definitive failures of the audited types, one row for each revision that ended so.
+failures = sa.Table(
+    PREFIX + "notification_failures",
+    metadata,
+    _column("id", sa.Uuid, primary_key=True),
+    _column("tenant", Words),
+    _column("notification_id", sa.Uuid),
+    _column("revision", sa.Integer),
+    _column("channel", Words),
+    _column("driver_id", Words),
+    _column("push_type", Words),
+    _column("payload", Words),
+    _column("error_code", Words),
+    _column("code", Words),
+    _column("retry_count", sa.Integer),
+    _column("failed_at", Time),
+)
+
 # The provider's ids of messages whose reports will name nothing else. The key is that of (account, message id).
 provider_refs = sa.Table(
     PREFIX + "provider_refs",
@@ -406,6 +424,8 @@ _index("dispatch_collapse", dispatch.c.collapse_key, where=dispatch.c.collapse_k
 _index("inbox_notification", inbox.c.notification_id, unique=True)
 _index("inbox_unread", inbox.c.key, inbox.c.seq, where=UNREAD)
 _index("timeline_notification", timeline.c.notification_id, timeline.c.id)
+_index("notification_failures_age", failures.c.failed_at, failures.c.id)
+_index("notification_failures_driver", failures.c.tenant, failures.c.driver_id)
 _index("provider_refs_age", provider_refs.c.created_at, provider_refs.c.key)
 _index("receipts_age", receipts.c.created_at, receipts.c.key)
 _index("receipts_open", receipts.c.look_at, where=OPEN)
