@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ringonce.vendors.script import Plan, plan
+from ringonce.vendors.script import plan
 from ringonce.vendors.smpp import SmsCenter, delivery
-from tests.requirements.conftest import DEADLINE, Facts, Start, System, outcomes
+from tests.requirements.conftest import Facts, Start, System, outcomes
 
 NUMBER = "+447700900123"
 
@@ -167,12 +167,11 @@ async def test_a_refused_bind_pauses_the_channel(start: Start, center: SmsCenter
 
 async def test_throttled_messages_wait(start: Start) -> None:
     """A throttled message is not lost, and comes once the center takes it."""
-    with SmsCenter("acme", "secret", plan=Plan(plan(["88:first=1"]).rules)) as server:
-        system = await start(sms=sms(server))
-        id_ = await system.accept("sms", NUMBER)
-        await system.work()
-        assert outcomes(await system.view(id_)) == ["rate_limited"]
-        await system.pass_time(86_400)
-        await system.work()
-        assert (await system.view(id_))["status"] == "sent"
-        assert server.wait_for(lambda one: len(one.taken) == 1, DEADLINE)
+    soon = {"backoff": {"kind": "fixed", "base": "10ms", "jitter": 0}, "floors": {"rate_limited": "10ms"}}
+    with SmsCenter("acme", "secret", plan=plan(["88:first=1"])) as server:
+        system = await start(sms=sms(server, **soon))
+        async with system.working(system.ring):
+            id_ = await system.accept("sms", NUMBER)
+            view = await has(system, id_, "status", "sent")
+        assert outcomes(view) == ["rate_limited", "accepted"]
+        assert [entry.verdict for entry in server.ledger.entries] == ["88", "0"]

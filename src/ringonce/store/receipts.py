@@ -262,6 +262,7 @@ class _Facts:
         known = self._attempts.get(id_, [])
         desk, state = item.dispatched, item.state
         running = desk.attempt if desk is not None and desk.started_at is not None else None
+        proven = number is not None  # the key of the provider's id has the account in it
         if number is None:
             number = attempt_of(
                 known,
@@ -271,7 +272,7 @@ class _Facts:
                 rests_on=state.rests_on,
             )
         told = next((attempt for attempt in known if attempt.number == number), None)
-        if number is None or not _own(one, item, told):
+        if number is None or not (proven or _own(one, item, told)):
             return Fate.UNKNOWN
         arrived = one.kind in ARRIVALS
         if told is None or (running is not None and not arrived):
