@@ -18,6 +18,7 @@ from ringonce.core.lane import of_account
 from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
+from ringonce.engine.drafts import Drafts
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
@@ -48,7 +49,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce(People):
+class Ringonce(People, Drafts):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -104,6 +105,7 @@ class Ringonce(People):
                 max_payload=self.config.limits.max_payload,
                 outbox=frozenset(kind.value for kind in self.config.outbox.events),
                 keep=self.config.retention,
+                drafts=self.config.drafts,
                 oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
             ),
         )

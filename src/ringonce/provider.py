@@ -35,13 +35,14 @@ from ringonce.model.exchange import (
 )
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
-from ringonce.model.policy import InDoubt
+from ringonce.model.policy import DAY, Edits, InDoubt
 from ringonce.model.quick import quick
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "DAY",
     "JSON_API",
     "JSON_HEADERS",
     "Address",
@@ -51,6 +52,7 @@ __all__ = [
     "Content",
     "Context",
     "Credential",
+    "Edits",
     "Fault",
     "Features",
     "HttpAnswer",
@@ -151,6 +153,8 @@ class Provider:
     second_send: ClassVar[str] = "shown again"
     """What the receiver makes of a second send under the same client reference."""
     unknown_budget: ClassVar[int | None] = None
+    edits: ClassVar[Edits | None] = None
+    """How often what is published can be replaced: ``Message.replaces`` asks for it. None: never."""
     push: ClassVar[bool] = False
     stored: ClassVar[bool] = False
     """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
-from ringonce.provider import Content, HttpAnswer, HttpRequest, InDoubt, Outcome, OutcomeClass
+from ringonce.provider import DAY, Content, Edits, HttpAnswer, HttpRequest, InDoubt, Outcome, OutcomeClass
 from ringonce.providers.wildberries import Wildberries, WildberriesOptions
 from ringonce.testing import check_provider
 from tests.providers.samples import address, content, context, message
@@ -42,6 +42,19 @@ def test_feedback() -> None:
     assert request.url == "https://feedbacks-api.wildberries.ru/api/v1/feedbacks/answer"
     assert dict(request.headers)["authorization"] == "hunter.22"
     assert json.loads(request.body) == {"id": "n5um6IUBQOOSTxXoo0gV", "text": "Спасибо!"}
+
+
+def test_a_published_answer_is_changed() -> None:
+    """A feedback's published answer is replaced by PATCH, a question's as it was given; once within 60 days."""
+    edit = seller().request(message(content(text="Да"), replaces=True), address(FEEDBACK), context())
+    assert (edit.method, edit.url.rpartition(".ru")[2]) == ("PATCH", "/api/v1/feedbacks/answer")
+    assert json.loads(edit.body) == {"id": "n5um6IUBQOOSTxXoo0gV", "text": "Да"}
+    first, again = (
+        seller().request(message(content(text="Да"), replaces=replaces), address(QUESTION), context())
+        for replaces in (False, True)
+    )
+    assert first == again
+    assert Wildberries.edits == Edits(1, 60 * DAY)
 
 
 def test_question() -> None:

@@ -69,6 +69,7 @@ def build(
         row.priority,
         row.collapse,
         state.expires_at,
+        state.rests_on is not None,
     )
     try:
         known = Context(
