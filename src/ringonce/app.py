@@ -20,6 +20,7 @@ from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
 from ringonce.engine.drafts import Drafts
 from ringonce.engine.engine import Engine, Settings
+from ringonce.engine.failing import Failing
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
 from ringonce.engine.stopped import stopped
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from uuid import UUID
 
+    from ringonce.engine.receipts import Reply
     from ringonce.model.policy import Channel
+    from ringonce.model.receipt import Callback
     from ringonce.parts import Source
     from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
 
@@ -49,7 +52,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce(People, Drafts):
+class Ringonce(Failing, People, Drafts):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -107,6 +110,7 @@ class Ringonce(People, Drafts):
                 keep=self.config.retention,
                 drafts=self.config.drafts,
                 oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
+                audited=frozenset(self.config.audit.types),
             ),
         )
 
@@ -248,6 +252,15 @@ class Ringonce(People, Drafts):
         except ValueError:
             raise InputError(f"must be one of {', '.join(Verdict)}", field="verdict") from None
         return await self.engine.resolve(id_, decided, by=by, tenant=tenant)
+
+    # --- what providers report ---
+
+    async def receive(self, channel: str, callback: Callback) -> Reply:
+        """Take a vendor's callback, as ``POST /v1/receipts/{channel}`` does, for an application with a web server.
+
+        It is committed when this returns. Raises ForgedError, NotFoundError, InputError.
+        """
+        return await self.engine.receipts.callback(channel, callback)
 
     # --- reading ---
 

@@ -77,7 +77,10 @@ MOVES = st.one_of(
     st.tuples(
         st.just("event"),
         st.builds(
-            Receipt, ATTEMPT, st.sampled_from(["delivered", "read", "failed"]), st.one_of(st.none(), OUTCOMES)
+            Receipt,
+            ATTEMPT,
+            st.sampled_from(["sent", "delivered", "read", "failed"]),
+            st.one_of(st.none(), OUTCOMES),
         ),
     ),
     st.tuples(

@@ -53,9 +53,9 @@ async def test_conc_03_two_people_approve_one_draft(desk: tuple[System, list[Rin
 
 async def test_conc_03_approve_and_reject(desk: tuple[System, list[Ringonce]]) -> None:
     """CONC-03: of an approval and a rejection at once one counts, and the other is told so."""
-    system, (one, other) = desk
-    for _ in range(5):
-        await one.put_draft(KEY, f"Thank you {_}", channel="reply")
+    _, (one, other) = desk
+    for number in range(5):
+        await one.put_draft(KEY, f"Thank you {number}", channel="reply")
         results = await asyncio.gather(one.send_draft(KEY), other.reject_draft(KEY), return_exceptions=True)
         refused = [error for error in results if isinstance(error, ConflictError)]
         assert [error.code for error in refused] in (["conflict"], ["already_final"])
@@ -68,7 +68,7 @@ async def test_conc_03_what_was_seen_is_what_is_sent(desk: tuple[System, list[Ri
     system, (one, other) = desk
     seen = (await one.put_draft(KEY, "Thank you", channel="reply")).draft.row.state.version
     await other.put_draft(KEY, "Thanks for nothing", channel="reply")
-    with pytest.raises(ConflictError, match="changed meanwhile.*state draft") as refused:
+    with pytest.raises(ConflictError, match=r"changed meanwhile.*state draft") as refused:
         await one.send_draft(KEY, version=seen)
     assert refused.value.code == "stale_version"
     with pytest.raises(ConflictError, match="changed meanwhile"):
@@ -105,7 +105,7 @@ async def test_conc_04_an_old_button(desk: tuple[System, list[Ringonce]]) -> Non
     await one.put_draft(KEY, "Thank you", channel="reply")
     await one.send_draft(KEY, by="ann")
     await system.work()
-    with pytest.raises(ConflictError, match="approved by ann at 2.*sent at 2"):
+    with pytest.raises(ConflictError, match=r"approved by ann at 2.*sent at 2"):
         await other.send_draft(KEY, by="bob")
     with pytest.raises(ConflictError, match="approved by ann"):
         await other.reject_draft(KEY, by="bob")

@@ -69,7 +69,7 @@ async def published(system: System, key: str = KEY, text: str = "Thank you!") ->
     return draft.row.id
 
 
-# --- C01, C02: the life on the draft ---------------------------------------------------------------------------------
+# --- C01, C02: the life on the draft -------------------------------------------------------------------------------
 
 
 async def test_C01_draft_pending_sent(start: Start, shop: WildberriesApi) -> None:
@@ -191,7 +191,7 @@ async def test_C02_a_published_answer_is_changed_once(start: Start, shop: Wildbe
         assert (await look(system, key))["text"] == "second"
 
 
-# --- C03: retries --------------------------------------------------------------------------------------------------------
+# --- C03: retries --------------------------------------------------------------------------------------------------
 
 
 async def test_C03_error_only_after_the_last_attempt(start: Start, shop: WildberriesApi) -> None:
@@ -211,7 +211,7 @@ async def test_C03_error_only_after_the_last_attempt(start: Start, shop: Wildber
     assert (seen["state"], seen["send_attempts"], len(shop.ledger.entries)) == ("error", 3, 3)
 
 
-# --- C04, C08: guards, with the job delivered again ----------------------------------------------------------------------
+# --- C04, C08: guards, with the job delivered again ----------------------------------------------------------------
 
 
 async def test_C04_sent_is_409_by_hand(start: Start, shop: WildberriesApi) -> None:
@@ -220,7 +220,7 @@ async def test_C04_sent_is_409_by_hand(start: Start, shop: WildberriesApi) -> No
     await system.ring.put_draft(KEY, "Thank you!")
     await system.ring.send_draft(KEY, by="ann")
     await system.work()
-    with pytest.raises(ConflictError, match="state sent; approved by ann at .*; sent at") as refused:
+    with pytest.raises(ConflictError, match=r"state sent; approved by ann at .*; sent at") as refused:
         await system.ring.send_draft(KEY, by="eve")
     assert (refused.value.code, await jobs(system), shop.published["feedback", "f1"]) == (
         "already_sent",
@@ -320,7 +320,7 @@ async def test_C04_error_is_queued_anew(start: Start, shop: WildberriesApi) -> N
     assert (seen["state"], seen["send_attempts"], seen["revision"]) == ("sent", 1, 2)
 
 
-# --- C05: modes ------------------------------------------------------------------------------------------------------------
+# --- C05: modes ----------------------------------------------------------------------------------------------------
 
 
 async def test_C05_mode_of_the_scenario(start: Start, shop: WildberriesApi) -> None:
@@ -349,7 +349,7 @@ async def test_C05_the_mode_is_overridden(start: Start, shop: WildberriesApi) ->
     assert (await look(system))["state"] == "sent"
 
 
-# --- C07: audit ------------------------------------------------------------------------------------------------------------
+# --- C07: audit ----------------------------------------------------------------------------------------------------
 
 
 async def test_C07_an_entry_for_each_attempt(start: Start, shop: WildberriesApi) -> None:
@@ -387,7 +387,7 @@ async def test_C07_history_survives_another_text(start: Start, shop: Wildberries
     assert (seen["state"], seen["send_attempts"], history[-1]["reason"]) == ("rejected", 0, "rude")
 
 
-# --- around them -----------------------------------------------------------------------------------------------------------
+# --- around them ---------------------------------------------------------------------------------------------------
 
 
 async def test_C08_a_reply_is_never_sent_twice_by_force(start: Start, shop: WildberriesApi) -> None:

@@ -1,4 +1,4 @@
-"""Drafts: one for each key, whoever asks for it at once; its text is replaced under its lock, and it outlives others."""
+"""Drafts: one for each key, whoever asks at once; a text is replaced under its lock; they are kept."""
 
 import asyncio
 import itertools

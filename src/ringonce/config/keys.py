@@ -6,6 +6,7 @@ from ringonce.config import kinds, traffic
 from ringonce.config.model import (
     ApiConfig,
     ApiKey,
+    AuditConfig,
     GuardConfig,
     Journal,
     LimitsConfig,
@@ -184,6 +185,21 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 kinds.duration_or_none(least=SECOND),
                 'The same with `outbox.kind = "table"`, which nobody publishes: since they were made.',
             ),
+            Key(
+                "audit",
+                kinds.duration_or_none(least=SECOND),
+                "Rows of the failure audit (`[audit]`), since the failure. Their notifications may be gone before.",
+            ),
+        ),
+    ),
+    "audit": (
+        AuditConfig,
+        (
+            Key(
+                "types",
+                kinds.sequence(kinds.text()),
+                "Event types whose definitive failures are kept in the table `notification_failures`.",
+            ),
         ),
     ),
     "limits": (
@@ -263,6 +279,12 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "keys",
                 tenant_keys(),
                 'Keys that see one tenant only: `NAME = { key = "…", tenant = "…" }`.',
+            ),
+            Key(
+                "public_url",
+                kinds.http_url(),
+                "Where providers reach the API, e.g. `https://notify.example.com`, when a proxy stands in front: some "
+                "sign the URL that they call. Empty: as the call names it.",
             ),
         ),
     ),

@@ -14,6 +14,7 @@ from ringonce.model.transition import (
     Answered,
     Approved,
     Cancel,
+    Discard,
     Enqueued,
     Expire,
     LateAnswer,
@@ -67,8 +68,9 @@ def _events(state: State) -> Iterator[TransitionEvent]:
         yield from (LeaseLost(number, crashed) for crashed in (False, True))
     for number in dict.fromkeys((*state.unknown, state.rests_on or 1)):
         yield from (LateAnswer(number, outcome) for outcome in _OUTCOMES)
-        yield from (Receipt(number, kind) for kind in ("delivered", "read", "failed"))
+        yield from (Receipt(number, kind) for kind in ("sent", "delivered", "read", "failed"))
     yield from (Read(), Cancel("somebody"), Expire(), Retry("somebody"), Retry("somebody", force=True))
+    yield Discard("somebody")
     yield from (Resolve(verdict, "somebody") for verdict in Verdict)
     yield from (Approved("somebody"), Approved("somebody", version=-1), Rejected("somebody"))
     yield from (Regenerated("somebody", barred=barred) for barred in ("", "why"))

@@ -122,6 +122,8 @@ def _note(entry: TimelineEntry) -> str:
         case "retried":
             force = ", forced" if detail.get("force") else ""
             return f"{detail.get('by')} wanted it sent again{force}: revision {detail.get('revision')}, new budgets"
+        case "discarded":
+            return f"looked at and let be{_reason(detail)}"
         case "reopened":
             return (
                 f"reopened as revision {detail.get('revision')}: attempt {detail.get('attempt')}, on which it "

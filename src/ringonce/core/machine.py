@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias, assert_never
 from ringonce.core import refusals, tally
 from ringonce.core.backoff import delay
 from ringonce.core.standing import BUG, illegal, no_doubt, noted, over, read, refuse, unready, unsure
+from ringonce.core.tally import exhausted
 from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import Outcome, OutcomeClass
@@ -31,6 +32,7 @@ from ringonce.model.transition import (
     Answered,
     Approved,
     Cancel,
+    Discard,
     Effect,
     Enqueued,
     Expire,
@@ -81,14 +83,6 @@ def step(state: State, event: TransitionEvent, now: int, jitter: float, policy: 
     return TABLE[state.status, type(event)](state, event, now, jitter, policy)
 
 
-def exhausted(state: State, policy: Policy) -> bool:
-    """All calls of ``max_attempts`` are used. Asked before a mark, for the setting may have been lowered meanwhile.
-
-    A row for which it holds is stepped with an Answered that has not begun, and ends without a call.
-    """
-    return state.attempts - state.spent.base >= policy.max_attempts
-
-
 # --- what a handler can build ------------------------------------------------------------------------------------
 
 
@@ -121,7 +115,7 @@ def _end(
     """It failed for good: a person must look."""
     state = tally.on(g, Status.FAILED, spent, None, error)
     emits = (tally.changed("Failed", state, error.code), tally.dispatched("Failed", state, error.code))
-    return Step(state, (*emits, *effects), notes)
+    return Step(state, (*emits, tally.AUDIT, *effects), notes)
 
 
 def _wait(g: State, due: int, error: LastError, effects: tuple[Effect, ...], notes: tuple[Note, ...]) -> Step:
@@ -358,19 +352,19 @@ def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> St
 
 
 def _receipt(s: State, e: Receipt, now: int, jitter: float, policy: Policy) -> Step:
-    """The provider's report is a late answer that comes from outside; it is always told in the timeline."""
-    if e.kind not in {"delivered", "read", "failed"}:
-        raise IllegalTransition(f"receipt of kind {e.kind!r}", mend="delivered, read and failed are known")
-    note = Note(
-        "receipt", {"attempt": e.attempt, "kind": e.kind, "code": e.outcome.code if e.outcome else None}
-    )
-    failed = e.kind == "failed"
-    outcome = tally.reported(e.outcome) if failed else tally.ARRIVED
+    """The provider's report is a late answer that comes from outside. ``sent`` only ends a doubt about its attempt."""
+    note, failed = tally.receipt_note(e), e.kind == "failed"
+    if e.kind == "sent" and e.attempt not in s.unknown:
+        return Step(s)
+    if failed and e.confirmed:  # an arrival wins, whatever is said after it
+        return Step(s, (), (note,))
+    outcome = tally.reported(e.outcome) if failed else e.outcome or tally.ARRIVED
     if failed and s.status is Status.SENT and s.rests_on == e.attempt and tally.is_verdict(outcome):
         made = _reopened(s, e.attempt, outcome, now, jitter, policy)
     else:
         made = TABLE[s.status, LateAnswer](s, LateAnswer(e.attempt, outcome), now, jitter, policy)
-    return Step(made.state, made.effects, (note, *made.notes))
+    # What it proves about the address holds whatever became of the notification meanwhile.
+    return Step(made.state, made.effects or tally.address_effects(outcome), (note, *made.notes))
 
 
 def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy) -> Step:
@@ -441,6 +435,13 @@ def _rejected(s: State, e: Rejected, _now: int, _jitter: float, _policy: Policy)
     return tally.drafted(state, "rejected", e.by, reason=e.reason)
 
 
+def _discarded(s: State, e: Discard, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """Somebody has looked at a failure, and it stays one."""
+    if s.status is not Status.FAILED or not s.final:
+        return refuse(s, "conflict", f"it is {s.status.value}, and no terminal failure")
+    return tally.ended(s, Status.CANCELLED, Note("discarded", {"by": e.by, "reason": e.reason}))
+
+
 # --- the table ---------------------------------------------------------------------------------------------------
 
 ILLEGAL: Final[Handler] = illegal
@@ -468,6 +469,7 @@ _ROWS: Final[dict[type[TransitionEvent], tuple[Handler, ...]]] = {
     Expire:      (_stop,     _stop,     _stop,     _stop,     over,      over,      over,      over,      over),
     Resolve:     (no_doubt,  no_doubt,  no_doubt,  _resolve,  no_doubt,  no_doubt,  no_doubt,  no_doubt,  no_doubt),
     Retry:       (unready,   unready,   _retried,  _retried,  _retried,  unready,   unready,   unready,   unready),
+    Discard:     (*[_discarded] * 9,),
     Fold:        (_,         _,         _,         _,         _,         _,         _,         _,         _),
 }
 # fmt: on

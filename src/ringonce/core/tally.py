@@ -8,13 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ringonce.core.backoff import delay
+from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
-from ringonce.model.transition import Effect, Emit, Invalidate, Note, Step
+from ringonce.model.transition import Audit, Effect, Emit, Invalidate, Note, Step
 
 if TYPE_CHECKING:
     from ringonce.model.policy import Policy
+    from ringonce.model.transition import Receipt
 
 DISPATCHED: Final = "notification.dispatched"
 STATUS_CHANGED: Final = "notification.status_changed"
@@ -26,10 +28,12 @@ LOST: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, ambiguous=True, text="the worker was lost after the call began"
 )
 ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
+REPORTS: Final = ("sent", "delivered", "read", "failed")
 WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
 CRASHED: Final = LastError(
     Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it"
 )
+AUDIT: Final = Audit()
 REPORTED: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, text="the provider reports that it was not delivered"
 )
@@ -67,6 +71,16 @@ def reported(outcome: Outcome | None) -> Outcome:
     return REPORTED if outcome is None or outcome.cls is OutcomeClass.ACCEPTED else outcome
 
 
+def receipt_note(e: Receipt) -> Note:
+    """What a report said, and by when, in the timeline. Raises IllegalTransition: nobody knows such a kind."""
+    if e.kind not in REPORTS:
+        raise IllegalTransition(f"receipt of kind {e.kind!r}", mend=f"known are {', '.join(REPORTS)}")
+    detail = {"attempt": e.attempt, "kind": e.kind, "code": None if e.outcome is None else e.outcome.code}
+    if e.outcome is not None and e.outcome.provider_code:
+        detail["provider_code"] = e.outcome.provider_code
+    return Note("receipt", detail if e.at is None else detail | {"at": e.at})
+
+
 def hint(outcome: Outcome) -> int | None:
     """Retry-After in microseconds."""
     return None if outcome.retry_after_s is None else outcome.retry_after_s * SECOND
@@ -76,6 +90,14 @@ def unwritten(why: str) -> tuple[LastError, tuple[Effect, ...], tuple[Note, ...]
     """There is no text to send, because its template failed: the error, and the note that tells of it."""
     error = LastError(Code.TEMPLATE_INVALID.value, None, why)
     return error, (), (Note("code_error", {"code": error.code, "text": why}),)
+
+
+def exhausted(state: State, policy: Policy) -> bool:
+    """All calls of ``max_attempts`` are used. Asked before a mark, for the setting may have been lowered meanwhile.
+
+    A row for which it holds is stepped with an Answered that has not begun, and ends without a call.
+    """
+    return state.attempts - state.spent.base >= policy.max_attempts
 
 
 def is_verdict(outcome: Outcome) -> bool:

@@ -12,6 +12,7 @@ from ringonce.engine.arrival import read
 from ringonce.engine.contract import check_texts, decode, encode_event, load, make, refuse_old
 from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
+from ringonce.engine.receipts import Receipts
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
 from ringonce.model.draft import DraftModes, DraftQuery
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 class Settings:
     """``cycle`` in microseconds, ``grace``, ``oldest_snapshot`` in seconds, ``max_payload`` in bytes.
 
-    ``outbox``: the kinds of our own events that are published; None: all.
+    ``outbox``: the kinds of our own events that are published; None: all. ``audited``: the event types whose
+    definitive failures are written to the audit.
     """
 
     cycle: int = SECOND
@@ -56,6 +58,7 @@ class Settings:
     keep: Retention = field(default_factory=Retention)
     drafts: DraftModes = field(default_factory=DraftModes)
     oldest_snapshot: float | None = 30.0
+    audited: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -75,6 +78,14 @@ class Engine:
     _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list)
     _inbox: Inbox | None = None
     _accepting: Accepting | None = None
+    _receipts: Receipts | None = None
+
+    @property
+    def receipts(self) -> Receipts:
+        """What providers report later."""
+        if self._receipts is None:
+            self._receipts = Receipts(self)
+        return self._receipts
 
     @property
     def inbox(self) -> Inbox:
@@ -86,7 +97,7 @@ class Engine:
     @property
     def decide(self) -> Decider:
         """Steps through the table by the channels' present policies."""
-        return Decider(self.channels, self.entropy, self._wanted)
+        return Decider(self.channels, self.entropy, self._wanted, self.settings.audited)
 
     def _wanted(self, kind: str) -> bool:
         """Somebody reads such events of ours: a bus, or this program."""

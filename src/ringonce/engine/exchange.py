@@ -86,8 +86,8 @@ def build(
         return request  # type: ignore[no-any-return]
     log.error("provider %s: request() returned %s", entry.channel.provider, type(request).__name__)
     return _unsendable(
-        f"provider {entry.channel.provider} is wrong: request() must return an HttpRequest, a MailRequest or a "
-        f"ScriptedRequest, not {type(request).__name__}"
+        f"provider {entry.channel.provider} is wrong: request() must return one of "
+        f"{', '.join(kind.__name__ for kind in _REQUESTS)}, not {type(request).__name__}"
     )
 
 

@@ -81,6 +81,7 @@ class Worker:
                 ("rescue", "rescue", self._duties.rescue),
                 ("expand", "expand", self._duties.expand),
                 ("sweep", "sweep", self._duties.sweep),
+                ("receipts", "sweep", engine.receipts.turn),
                 ("prune", "prune", self._pruner.turn),
                 ("horizon", "prune", horizon.look),
                 ("horizon", "dispatch", horizon.look),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
+    from ringonce.model.audit import Failure
     from ringonce.model.event import Event
     from ringonce.model.notification import Address, Content, State, Status
     from ringonce.model.policy import Rate
@@ -338,7 +339,9 @@ class Write:
 
     ``changed`` False: the state is as before. ``stored``: it goes into the recipient's inbox; ``read``: the
     recipient has read it, if that was not known before. ``due`` None: the dispatch row is deleted when the state is
-    final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update.
+    final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update. ``named``:
+    (account, message id, attempt), where the provider's reports will name nothing else. ``failure``: the row of the
+    audit.
     """
 
     state: State
@@ -354,6 +357,8 @@ class Write:
     counters: tuple[str, ...] = ()
     stored: bool = False
     read: bool = False
+    named: tuple[str, str, int] | None = None
+    failure: Failure | None = None
 
 
 @quick
@@ -383,6 +388,7 @@ class Query:
     subject: str | None = None
     code: str | None = None
     terminal_failures: bool = False
+    ids: tuple[UUID, ...] | None = None
     thread: str | None = None
     since: int | None = None
     until: int | None = None

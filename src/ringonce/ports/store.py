@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
+    from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
     from ringonce.model.draft import Draft, DraftQuery, NewDraft
     from ringonce.model.notification import Address
+    from ringonce.model.receipt import AddressReport, Arrival, Received
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
     from ringonce.model.transition import Note
     from ringonce.ports import (
@@ -253,6 +255,27 @@ class Store(Protocol):
         """
         ...
 
+    # reports of providers
+    async def receive(
+        self, arrivals: Sequence[Arrival], decide: Decide, *, now: int | None = None
+    ) -> list[Received]:
+        """Commit what has come in, then, in a second transaction, carry out what is new; one fate for each."""
+        ...
+
+    async def look_again(self, decide: Decide, *, limit: int = 200, now: int | None = None) -> list[Received]:
+        """Look again for what reports name that came too early, or whose carrying out was broken off."""
+        ...
+
+    async def block(
+        self, channels: Collection[str], reports: Sequence[AddressReport], *, now: int | None = None
+    ) -> int:
+        """Drop addresses whose people blocked us, revive those dropped for that; how many changed. Older news lose."""
+        ...
+
+    async def prune_receipts(self, *, now: int | None = None) -> dict[str, int]:
+        """Remove up to 500 reports, and as many ids that they may name, that are older than 30 days."""
+        ...
+
     # leases and lanes
     async def take_lease(self, name: str, holder: str, ttl: int, *, now: int | None = None) -> int | None:
         """Take or prolong a lease; its term (+ 1 at each takeover), or None: another one holds it."""
@@ -327,6 +350,14 @@ class Store(Protocol):
         by: Sequence[str] = (),
     ) -> list[Mapping[str, object]]:
         """The once report's totals, one row per group of ``by`` (``tenant``, ``channel``, ``day``), or one in all."""
+        ...
+
+    async def failure_counts(self, query: Query, *, now: int | None = None) -> list[FailureCount]:
+        """How many terminal failures a query finds, by channel, code, and what a retry depends on."""
+        ...
+
+    async def failure_audit(self, query: AuditQuery) -> list[AuditRow]:
+        """Rows of the failure audit, newest first."""
         ...
 
     async def backlog(self, *, now: int | None = None) -> list[Backlog]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from ringonce.core.lane import ACCOUNT, SEPARATOR
+from ringonce.model.audit import FailureCount
 from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY
 from ringonce.ports import Backlog, Life, TimelineEntry
@@ -114,28 +116,7 @@ class Reading:
 
     def search(self, connection: sa.Connection, query: Query) -> list[Row]:
         """Newest first."""
-        statement = self._row
-        equal: dict[Any, Any] = {
-            _n.tenant: query.tenant,
-            _n.channel: query.channel,
-            _n.recipient: query.recipient,
-            _e.event_id: query.event_id,
-            _e.type: query.event_type,
-            _e.subject: query.subject,
-            _e.thread: query.thread,
-            _n.error_code: query.code,
-        }
-        for column, value in equal.items():
-            if value is not None:
-                statement = statement.where(column == value)
-        if query.status:
-            statement = statement.where(_n.status.in_(query.status))
-        if query.terminal_failures:
-            statement = statement.where(_n.status == "failed", _n.next_attempt_at.is_(None))
-        if query.since is not None:
-            statement = statement.where(_n.created_at >= query.since)
-        if query.until is not None:
-            statement = statement.where(_n.created_at < query.until)
+        statement = self._row.where(*_conditions(query))
         if query.after is not None:
             edge = sa.select(_n.created_at).where(_n.id == query.after).scalar_subquery()
             statement = statement.where(
@@ -145,6 +126,23 @@ class Reading:
         page = sa.literal_column(str(int(query.limit)), sa.Integer)
         ordered = statement.order_by(_n.created_at.desc(), _n.id.desc()).limit(page)
         return [_row(values)[0] for values in connection.execute(ordered)]
+
+    def failure_counts(self, connection: sa.Connection, query: Query, now: int | None) -> list[FailureCount]:
+        """How many terminal failures there are of each kind."""
+        code = sa.func.coalesce(_n.error_code, "")
+        expired = sa.func.coalesce(_n.expires_at <= self._dialect.now, sa.false())
+        kinds = (_n.channel, code, _n.unknown != "", expired)
+        found = (
+            sa.select(*kinds, sa.func.count())
+            .select_from(FACTS_FROM)
+            .where(*_conditions(replace(query, terminal_failures=True)))
+            .group_by(*(sa.literal_column(str(place)) for place in range(1, len(kinds) + 1)))
+            .order_by(*(sa.literal_column(str(place)) for place in range(1, len(kinds) + 1)))
+        )
+        return [
+            FailureCount(channel, code, bool(doubt), bool(over), count)
+            for channel, code, doubt, over, count in connection.execute(found, {"now": now})
+        ]
 
     def outbox(
         self, connection: sa.Connection, kind: str | None, after: int, limit: int
@@ -340,6 +338,32 @@ def _row(values: Sequence[Any]) -> tuple[Row, Dispatch | None]:
     desk = values[split : split + len(DISPATCH)]
     dispatched = None if desk[0] is None else Dispatch(*desk)
     return make_row(values[:split], dispatched), dispatched
+
+
+def _conditions(query: Query) -> list[Any]:
+    """What a search looks for, its page apart."""
+    equal: dict[Any, Any] = {
+        _n.tenant: query.tenant,
+        _n.channel: query.channel,
+        _n.recipient: query.recipient,
+        _e.event_id: query.event_id,
+        _e.type: query.event_type,
+        _e.subject: query.subject,
+        _e.thread: query.thread,
+        _n.error_code: query.code,
+    }
+    conditions = [column == value for column, value in equal.items() if value is not None]
+    if query.ids is not None:
+        conditions.append(_n.id.in_(query.ids))
+    if query.status:
+        conditions.append(_n.status.in_(query.status))
+    if query.terminal_failures:
+        conditions += [_n.status == "failed", _n.next_attempt_at.is_(None)]
+    if query.since is not None:
+        conditions.append(_n.created_at >= query.since)
+    if query.until is not None:
+        conditions.append(_n.created_at < query.until)
+    return conditions
 
 
 def _wanted(

@@ -267,6 +267,54 @@ outbox = sa.Table(
     postgresql_with=STORAGE["outbox"],
 )
 
+# Definitive failures of the audited types, one row for each revision that ended so.
+failures = sa.Table(
+    PREFIX + "notification_failures",
+    metadata,
+    _column("id", sa.Uuid, primary_key=True),
+    _column("tenant", Words),
+    _column("notification_id", sa.Uuid),
+    _column("revision", sa.Integer),
+    _column("channel", Words),
+    _column("driver_id", Words),
+    _column("push_type", Words),
+    _column("payload", Words),
+    _column("error_code", Words),
+    _column("code", Words),
+    _column("retry_count", sa.Integer),
+    _column("failed_at", Time),
+)
+
+# The provider's ids of messages whose reports will name nothing else. The key is that of (account, message id).
+provider_refs = sa.Table(
+    PREFIX + "provider_refs",
+    metadata,
+    _column("key", Digest, primary_key=True),
+    _column("notification_id", sa.Uuid),
+    _column("attempt", sa.Integer),
+    _column("created_at", Time),
+)
+
+# Every report once. ``look_at`` is null when nothing more follows from it; ``ref`` is the key that it may have in
+# ``provider_refs``. No foreign keys: it may come first, and stay longer.
+receipts = sa.Table(
+    PREFIX + "receipts",
+    metadata,
+    _column("key", Digest, primary_key=True),
+    _column("channel", Words),
+    _column("account", Words),
+    _column("kind", Words),
+    _empty("reference", Words),
+    _empty("message_id", Words),
+    _empty("ref", Digest),
+    _empty("at", Time),
+    _column("outcome", Words),
+    _column("created_at", Time),
+    _empty("look_at", Time),
+    _empty("notification_id", sa.Uuid),
+    _empty("attempt", sa.Integer),
+)
+
 cancellations = sa.Table(
     PREFIX + "cancellations",
     metadata,
@@ -356,6 +404,7 @@ FREE = sa.not_(dispatch.c.leased)
 ARMED = dispatch.c.armed == sa.true()
 UNREAD = inbox.c.unread == sa.true()
 UNARMED = sa.not_(dispatch.c.armed)
+OPEN = receipts.c.look_at.is_not(None)
 
 
 def _index(name: str, *columns: Any, where: Any = None, unique: bool = False) -> None:
@@ -390,6 +439,12 @@ _index("dispatch_collapse", dispatch.c.collapse_key, where=dispatch.c.collapse_k
 _index("inbox_notification", inbox.c.notification_id, unique=True)
 _index("inbox_unread", inbox.c.key, inbox.c.seq, where=UNREAD)
 _index("timeline_notification", timeline.c.notification_id, timeline.c.id)
+_index("notification_failures_age", failures.c.failed_at, failures.c.id)
+_index("notification_failures_driver", failures.c.tenant, failures.c.driver_id)
+_index("provider_refs_age", provider_refs.c.created_at, provider_refs.c.key)
+_index("receipts_age", receipts.c.created_at, receipts.c.key)
+_index("receipts_open", receipts.c.look_at, where=OPEN)
+_index("receipts_ref", receipts.c.ref, where=sa.and_(OPEN, receipts.c.ref.is_not(None)))
 _index("outbox_event", outbox.c.event_key, unique=True)
 _index("drafts_notification", drafts.c.notification_id, unique=True)
 _index("drafts_name", drafts.c.tenant, drafts.c.name)

@@ -10,18 +10,21 @@ from ringonce.errors import StoreError
 from ringonce.ports import Lot, Terms
 from ringonce.store.addresses import Addresses, same
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
+from ringonce.store.blocks import Blocks
 from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
 from ringonce.store.drafts import Drafts, DraftTable
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
 from ringonce.store.floor import Floor
+from ringonce.store.incoming import Incoming
 from ringonce.store.intake import Intake
 from ringonce.store.lots import Lots
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
 from ringonce.store.pruning import Pruning
 from ringonce.store.reading import GROUPS, Reading
+from ringonce.store.receipts import Receipts
 from ringonce.store.settle import Settler
 from ringonce.store.small_tables import SmallTables
 from ringonce.store.sweeps import Sweeps
@@ -63,7 +66,7 @@ CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
 
 
-class SqlStore(Upkeep, SmallTables, DraftTable):
+class SqlStore(Upkeep, SmallTables, Incoming, DraftTable):
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
@@ -89,6 +92,8 @@ class SqlStore(Upkeep, SmallTables, DraftTable):
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
         self._changes = Changes(backend, self._settler, Verdicts(dialect, outbox_kinds))
+        self._receipts = Receipts(dialect, self._settler)
+        self._blocks = Blocks(dialect, self._addresses)
         self._people = People(dialect)
         self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler, self._lots)
