@@ -1,8 +1,8 @@
 """A stand-in for Wildberries' feedbacks and questions: answers are published, can be read, and changed once.
 
 Facts: eslazarev/wildberries-sdk ``specs/09-communications.yaml``. A feedback's id is not looked at (204 all the same),
-a question's is. A PATCH changes the published answer, once. What a second POST of an answer does is not documented: here
-it uses up the only change, so that a test sees it, and a third is ignored.
+a question's is. A PATCH changes the published answer, once. What a second POST of an answer does is not documented:
+here it uses up the only change, so that a test sees it, and a third is ignored.
 
 As a program: ``python -m ringonce.vendors.wildberries --token t --feedback f1 --question q1 --fault 503:first=9``.
 """
