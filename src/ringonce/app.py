@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ringonce.clock import SystemClock, SystemEntropy
-from ringonce.config import change
+from ringonce.config import change, refuse_lookup
 from ringonce.core.explain import explain
-from ringonce.core.lane import of_account
+from ringonce.core.lane import Lane, of_account, parse, spell
 from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
@@ -23,7 +23,8 @@ from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.failing import Failing
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
-from ringonce.engine.stopped import stopped
+from ringonce.engine.scopes import Scopes
+from ringonce.engine.stopped import scopes, stopped
 from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
@@ -279,7 +280,12 @@ class Ringonce(Failing, People, Drafts):
         name = life.row.channel
         self.engine.channels.apply(await self.store.overrides())
         entry = self.engine.channels.get(name)
-        lane = stopped(name, entry, await self.store.lanes(), tenant=life.row.tenant)
+        lanes = await self.store.lanes()
+        own = "" if life.due is None else life.due.lane or ""
+        scope = parse(own).scope
+        if entry is not None and not scope:
+            scope = Scopes(lanes).stops(entry, life.content, life.row.address, own)
+        lane = stopped(name, entry, lanes, tenant=life.row.tenant, scope=scope)
         return explain(
             replace(life, row=replace(life.row, recipient=recipient_of(life.row))),
             await self.store.now(),
@@ -338,7 +344,7 @@ class Ringonce(Failing, People, Drafts):
         if unknown := [key for key, value in changes.items() if value is None and key not in now]:
             change(entry.channel, dict.fromkeys(unknown, False))
         configured = entries(self.config)[name].channel
-        change(configured, wanted)
+        refuse_lookup(change(configured, wanted), looks_up=entry.provider.looks_up)
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
             await self.store.resume(name)
@@ -347,9 +353,20 @@ class Ringonce(Failing, People, Drafts):
         self.engine.channels.apply(await self.store.overrides())
         self.engine.notify_workers()
 
-    async def enable(self, name: str) -> None:
-        """Let a channel send: what waited goes on. Raises NotFoundError."""
-        await self.change_channel(name, {"enabled": True})
+    async def enable(self, name: str, *, scope: str | None = None) -> None:
+        """Let a channel send: what waited goes on. Raises NotFoundError.
+
+        ``scope``: only a part that is paused, as ``channels`` tells it (``template:order_shipped``).
+        """
+        if scope is None:
+            await self.change_channel(name, {"enabled": True})
+        else:
+            self._entry(name)
+            if not await self.store.resume(spell(Lane(name, "", scope)), below=False):
+                paused = [parse(lane.lane).scope for lane in scopes(name, await self.store.lanes())]
+                mend = f"paused are: {', '.join(paused) or 'none'}"
+                raise NotFoundError(f"{scope!r} of {name} is not paused", field="scope", mend=mend)
+            self.engine.notify_workers()
 
     async def disable(self, name: str) -> None:
         """Let a channel's notifications wait. Raises NotFoundError."""

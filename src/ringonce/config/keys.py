@@ -321,10 +321,15 @@ POLICY_KEYS = (
     Key("max_attempts", kinds.integer(least=1, most=1_000), "Calls in all, the first included."),
     Key(
         "in_doubt",
-        kinds.choice(InDoubt, later=("lookup",)),
-        "What to do about a call that began and got no verdict. Default: the provider's.",
+        kinds.choice(InDoubt),
+        "What to do about a call that began and got no verdict. Default: the provider's. `lookup` needs a "
+        "provider that can be asked.",
     ),
-    Key("hold_for", kinds.duration(least=SECOND), 'With `in_doubt = "hold"`: assume sent after this long.'),
+    Key(
+        "hold_for",
+        kinds.duration(least=SECOND),
+        'With `in_doubt = "hold"`, or `"lookup"` when the provider can not tell: assume sent after this long.',
+    ),
     Key("on_auth", kinds.choice(OnAuth), "What a refused credential does to the notification."),
     Key(
         "rate_limited_factor",

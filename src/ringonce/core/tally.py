@@ -147,6 +147,17 @@ def doubt_budget(spent: Spent, policy: Policy) -> tuple[int, int]:
     return spent.unknown, policy.budgets.unknown
 
 
+def no_retry(g: State, used: int, budget: int, due: int, policy: Policy) -> str | None:
+    """Why a call at ``due`` after ``used`` failures of a class with ``budget`` retries is not made, if so."""
+    if used > budget:
+        return f"all {budget} retries after failures of this class are used"
+    if exhausted(g, policy):
+        return f"all {policy.max_attempts} calls are used"
+    if g.expires_at is not None and due >= g.expires_at:
+        return "the next call would come after expires_at"
+    return None
+
+
 # --- new facts ----------------------------------------------------------------------------------------------------
 
 

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from ringonce.core.failures import failure_of
 from ringonce.core.lane import Lane, of_account, spell
+from ringonce.core.looking import decided, told
 from ringonce.core.machine import NEW, step
 from ringonce.core.outbox import outbox_row
+from ringonce.core.scope import apart
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
 from ringonce.errors import StoreError
@@ -29,13 +31,16 @@ from ringonce.model.transition import (
     Enqueued,
     Invalidate,
     LateAnswer,
+    LookedUp,
     Lookup,
     Pause,
     Read,
     Receipt,
+    Refusal,
     Send,
     Step,
     TransitionEvent,
+    Verdict,
     WakeAt,
 )
 from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row, Settled, Write
@@ -46,7 +51,7 @@ if TYPE_CHECKING:
     from ringonce.engine.channels import Channels
     from ringonce.engine.circuits import Ruling
     from ringonce.model.audit import Failure, FailureCount
-    from ringonce.model.transition import Discard, Refusal, Retry
+    from ringonce.model.transition import Discard, Retry
     from ringonce.ports import Clock, Entropy, Store, Telemetry
 
     Landed = Callable[[Settled], None]
@@ -57,10 +62,11 @@ T = TypeVar("T")
 
 LARGEST_BATCH = 500
 FALLBACK_POLICY = Policy()
-SET_APART = frozenset({"platform"})
-"""Parts of a provider that have a lane of their own: what met their refusal waits there, and one row probes."""
 OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
+OF_A_PAUSE = frozenset({"auth", "scope_paused"})
+"""Alerts that tell of a pause: given when it begins, however many calls were under way and met it."""
+NOT_OURS = Refusal("lease_lost", "another worker asks the provider by now")
 RETRY_FIRST = 0.05
 RETRY_LAST = 2.0
 
@@ -93,6 +99,10 @@ class Decider:
             if not event.begun:
                 return Write(row.state, changed=False)
             event = LateAnswer(event.attempt, event.outcome)
+        elif isinstance(event, LookedUp) and not lease_held:
+            if decided(event) is not Verdict.SENT:
+                return Write(row.state, changed=False, refused=NOT_OURS)
+            event = LateAnswer(event.attempt, told(event))
         return self.lower(row, change, event, self.step(row, event, now))
 
     def step(self, row: Row, event: TransitionEvent, now: int) -> Step:
@@ -171,14 +181,16 @@ class Decider:
     def _lane(self, row: Row, result: Step) -> str:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
         scopes = [effect.scope for effect in result.effects if isinstance(effect, Pause)]
-        apart = next((scope for scope in scopes if scope in SET_APART), "")
-        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, apart)
+        own = next((scope for scope in scopes if apart(scope)), "")
+        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, own)
 
     def _stop(self, row: Row, scope: str, reason: str) -> str:
         """What a pause stops: a part of the provider, or the channel with all that share its credentials."""
         entry = self._channels.get(row.channel)
-        if scope in SET_APART:
+        if apart(scope):
             return spell(Lane(row.channel, "", scope))
+        if scope == "sender":  # who speaks is a setting of the channel, whatever it shares
+            return row.channel
         shared = entry is not None and entry.channel.account
         return of_account(shared) if shared and reason in OF_THE_ACCOUNT else row.channel
 
@@ -324,6 +336,8 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
         for event in write.outbox:
             telemetry.tell(event)
         for kind, text in write.alerts:
+            if kind in OF_A_PAUSE and write.pauses and not one.began:
+                continue
             telemetry.alert(kind, text, channel=channel, tenant=tenant)
         if write.changed:
             status = write.state.status

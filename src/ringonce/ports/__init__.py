@@ -32,9 +32,11 @@ from ringonce.model.records import (
     Plan,
     Probe,
     Query,
+    ReadMark,
     RecipientFacts,
     Row,
     Settled,
+    Sibling,
     Terms,
     TimelineEntry,
     Write,
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PROBED",
     "PRUNE_LEASE",
+    "REFUSED",
     "RETRY_LEASE",
     "Accepted",
     "AttemptRow",
@@ -99,9 +102,11 @@ __all__ = [
     "Plan",
     "Probe",
     "Query",
+    "ReadMark",
     "RecipientFacts",
     "Row",
     "Settled",
+    "Sibling",
     "Store",
     "Telemetry",
     "Templates",
@@ -112,7 +117,9 @@ __all__ = [
     "Write",
 ]
 
-PROBED = ("circuit", "auth")
+REFUSED = ("auth", "disabled", "not_implemented")
+"""Why something is paused that a person mends, or a call that succeeds proves mended."""
+PROBED = ("circuit", *REFUSED)
 """Why something is paused that one call must have tried before the others follow."""
 
 RETRY_LEASE = "notifications:retry-worker"

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
         Person,
         Planner,
         Query,
+        ReadMark,
         Renew,
         Row,
         Settled,
+        Sibling,
         Terms,
     )
 
@@ -118,12 +120,25 @@ class Store(Protocol):
         """Copies before a number, newest first; or after one, oldest first: after the last, none is missed."""
         ...
 
+    async def inbox_changes(
+        self, tenant: str, recipient: str, *, after: int, limit: int = 50
+    ) -> list[Copy | ReadMark]:
+        """What came and what was read after a number, oldest first: after the last, none is missed."""
+        ...
+
+    async def siblings(self, ids: Sequence[UUID]) -> list[Sibling]:
+        """What of the same events still waits, for the same recipients as these copies, on other channels.
+
+        ``channel`` and ``event_type`` are those of the copy.
+        """
+        ...
+
     async def unread(self, tenant: str, recipient: str) -> int:
         """How many copies are unread."""
         ...
 
     async def heads(self, owners: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """The number of the latest copy of each (tenant, recipient); 0: there was none."""
+        """The number of the latest change of each (tenant, recipient)'s inbox; 0: there was none."""
         ...
 
     async def unread_ids(
@@ -181,9 +196,10 @@ class Store(Protocol):
         *,
         due_at: int | None = None,
         note: Note | None = None,
+        lane: str | None = None,
         now: int | None = None,
     ) -> int:
-        """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
+        """Give leases of unmarked rows back, due again at ``due_at`` (None: at once), in ``lane`` (None: their own)."""
         ...
 
     async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
@@ -216,6 +232,15 @@ class Store(Protocol):
 
     async def rescue(self, decide: Decide, *, limit: int = 100, now: int | None = None) -> list[Settled]:
         """Expired leases: not begun -> due again; begun -> LeaseLost through ``decide``, attempt ``unknown``."""
+        ...
+
+    async def claim_lookups(
+        self, owner: str, channels: Collection[str], limit: int, lease: int, *, now: int | None = None
+    ) -> tuple[int, list[Life]]:
+        """Lease up to ``limit`` calls without a verdict whose provider is due to be asked; and the store's time.
+
+        The lease is ended by ``settle`` or ``release``, or it runs out and is rescued: then it is asked again.
+        """
         ...
 
     async def sweep(

@@ -302,7 +302,7 @@ class Settler:
                 write = replace(write, state=item.state)
             settled.append(Settled(change, row, write, held))
         self._write(connection, [item for item in locked.values() if item.touched or item.moved], ledger)
-        return settled
+        return ledger.told(settled)
 
     def _attempts_of(
         self, connection: sa.Connection, locked: dict[UUID, Locked], changes: Sequence[Change]
@@ -322,7 +322,7 @@ class Settler:
 
     def _take(self, item: Locked, change: Change, write: Write, ledger: Ledger, *, held: bool) -> None:
         attempt = write.attempt or change.attempt
-        if attempt is not None:
+        if attempt is not None and write.refused is None:
             if change.guard is not None and not held:
                 attempt = replace(attempt, late=True)
             ledger.attempt(item.row.id, attempt)
@@ -393,11 +393,10 @@ class Settler:
             connection.execute(self._note, self._notes.bind(notes) | now)
         self._write_dispatch(connection, items)
         self.publish(connection, ledger.outbox, ledger.now)
-        self.inboxes.file(connection, ledger.stored)
-        self.inboxes.read(connection, ledger.read)
+        self.inboxes.write(connection, ledger.stored, ledger.read)
         self._refs.write(connection, ledger.named, ledger.now)
         if ledger.pauses:
-            self._duties.pause(connection, ledger.pauses, ledger.now)
+            ledger.began = self._duties.pause(connection, ledger.pauses, ledger.now)[1]
         self._duties.count(connection, ledger.counters)
         self.failures.write(connection, ledger.failures, ledger.now)
 
