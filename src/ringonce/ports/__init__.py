@@ -221,8 +221,8 @@ class Telemetry(Protocol):
         """Set a gauge."""
         ...
 
-    def alert(self, kind: str, text: str, /, **labels: str) -> None:
-        """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+    def alert(self, kind: str, text: str, count: int = 1, /, **labels: str) -> None:
+        """Tell a person: one log line and the counter ``ringonce_alerts_total``. ``count``: so many at once."""
         ...
 
     @property
