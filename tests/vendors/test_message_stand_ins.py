@@ -264,7 +264,7 @@ async def test_an_unanswered_feedback_says_so(call: Ask) -> None:
     """Before an answer is published there is none to read; what there is not can not be read."""
     with WildberriesApi("t", feedbacks=["a1"]) as server:
         answers = await call(reading(server, "feedback", "a1"), reading(server, "feedback", "a2"))
-        assert [status(answer) for answer in answers] == [200, 404]
+        assert [status(answer) for answer in answers] == [200, 422]
         assert isinstance(answers[0], HttpAnswer)
         assert json.loads(answers[0].body)["data"]["answer"] is None
 
