@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ringonce.core import dkim, mime, seal, verp
+from ringonce.core import callbacks, dkim, mime, seal, verp
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.es256 import es256, es256_key
@@ -76,6 +76,7 @@ __all__ = [
     "Rule",
     "ScriptedAnswer",
     "ScriptedRequest",
+    "callbacks",
     "classify",
     "cut",
     "digest",
@@ -172,7 +173,8 @@ class Provider:
     """What its answers are: ``http``, ``smtp`` or ``script``."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     receipts_by: ClassVar[str] = ""
-    """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``; empty: it reports nothing."""
+    """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``, or ``nothing``, where
+    callbacks are only proved and answered; empty: there are none."""
     receipts_status: ClassVar[int] = 200
     """The HTTP status with which it wants callbacks to be answered."""
     Options: ClassVar[type[Any]]
