@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ringonce.clock import SystemClock, SystemEntropy
-from ringonce.config import change
+from ringonce.config import change, refuse_lookup
 from ringonce.core.explain import explain
 from ringonce.core.lane import of_account
 from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
+from ringonce.engine.failing import Failing
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
 from ringonce.engine.stopped import stopped
@@ -50,7 +51,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce(People):
+class Ringonce(Failing, People):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -107,6 +108,7 @@ class Ringonce(People):
                 outbox=frozenset(kind.value for kind in self.config.outbox.events),
                 keep=self.config.retention,
                 oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
+                audited=frozenset(self.config.audit.types),
             ),
         )
 
@@ -334,7 +336,7 @@ class Ringonce(People):
         if unknown := [key for key, value in changes.items() if value is None and key not in now]:
             change(entry.channel, dict.fromkeys(unknown, False))
         configured = entries(self.config)[name].channel
-        change(configured, wanted)
+        refuse_lookup(change(configured, wanted), looks_up=entry.provider.looks_up)
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
             await self.store.resume(name)

@@ -15,7 +15,7 @@ from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.es256 import es256, es256_key
 from ringonce.core.signature import ed25519, fresh, hmac_hex, hmac_sha1_base64, hs256, plain, prove, several
-from ringonce.core.sms import phone, segments, sms_text
+from ringonce.core.sms import phone, segments, sms_text, user_data
 from ringonce.core.spelling import JSON_HEADERS, digest, fits, json_call, secret_text, together
 from ringonce.core.text import cut, length
 from ringonce.core.url import http_url
@@ -26,6 +26,9 @@ from ringonce.model.exchange import (
     Fault,
     HttpAnswer,
     HttpRequest,
+    LibraryAnswer,
+    LibraryCall,
+    LibraryRequest,
     MailAnswer,
     MailRequest,
     MailServer,
@@ -33,7 +36,11 @@ from ringonce.model.exchange import (
     Request,
     ScriptedAnswer,
     ScriptedRequest,
+    SmsAnswer,
+    SmsCenter,
+    SmsRequest,
 )
+from ringonce.model.looking import Finding, Presence
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import InDoubt
@@ -56,11 +63,15 @@ __all__ = [
     "Credential",
     "Fault",
     "Features",
+    "Finding",
     "ForgedError",
     "HttpAnswer",
     "HttpRequest",
     "InDoubt",
     "InputError",
+    "LibraryAnswer",
+    "LibraryCall",
+    "LibraryRequest",
     "MailAnswer",
     "MailRequest",
     "MailServer",
@@ -69,6 +80,7 @@ __all__ = [
     "Outcome",
     "OutcomeClass",
     "PayloadTooLarge",
+    "Presence",
     "Provider",
     "Report",
     "ReportKind",
@@ -76,6 +88,9 @@ __all__ = [
     "Rule",
     "ScriptedAnswer",
     "ScriptedRequest",
+    "SmsAnswer",
+    "SmsCenter",
+    "SmsRequest",
     "callbacks",
     "classify",
     "cut",
@@ -103,6 +118,7 @@ __all__ = [
     "several",
     "sms_text",
     "together",
+    "user_data",
     "verp",
 ]
 
@@ -165,12 +181,16 @@ class Provider:
     """With ``InDoubt.HOLD``: microseconds after which it counts as sent; None: a person or a receipt decides."""
     second_send: ClassVar[str] = "shown again"
     """What the receiver makes of a second send under the same client reference."""
+    looks_up: ClassVar[bool] = False
+    """It can be asked what became of a call: ``lookup`` and ``looked`` are written, so ``in_doubt`` may be lookup."""
     unknown_budget: ClassVar[int | None] = None
     push: ClassVar[bool] = False
     stored: ClassVar[bool] = False
     """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""
     transport: ClassVar[str] = "http"
-    """What its answers are: ``http``, ``smtp`` or ``script``."""
+    """What its answers are: ``http``, ``smtp``, ``smpp``, ``library`` or ``script``."""
+    needs: ClassVar[str] = ""
+    """The module that carries its requests, where that is optional; the extra is called like the provider."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     receipts_by: ClassVar[str] = ""
     """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``, or ``nothing``, where
@@ -259,6 +279,22 @@ class Provider:
     def request(self, message: Message, address: Address, context: Context) -> Request:
         """Build the one call. Raises InputError when the content can not be sent (becomes invalid_payload)."""
         raise TypeError(f"provider {self.name} builds no request")
+
+    def lookup(self, message: Message, address: Address, context: Context) -> Request:
+        """Build the call that asks what became of ``message``. It changes nothing, and may be made again.
+
+        ``message`` is that of the call without a verdict: its ``reference``, ``revision`` and ``attempt``.
+        """
+        raise TypeError(f"provider {self.name} can not be asked what became of a call")
+
+    @classmethod
+    def looked(cls, answer: Answer, message: Message, context: Context) -> Finding | Outcome:
+        """What the answer to ``lookup`` means: a Finding, or the Outcome of a call that failed.
+
+        A transient, rate-limited or auth outcome is asked again later; any other means that the provider does not
+        tell. ``absent`` once is no proof: it counts when several looks over minutes have said so.
+        """
+        raise TypeError(f"provider {cls.name} can not be asked what became of a call")
 
     @classmethod
     def outcome(cls, answer: Answer, context: Context) -> Outcome:

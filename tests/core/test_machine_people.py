@@ -11,6 +11,7 @@ from ringonce.model.policy import Budgets
 from ringonce.model.transition import (
     Alert,
     Cancel,
+    Discard,
     Enqueued,
     Expire,
     Invalidate,
@@ -283,3 +284,25 @@ def test_stray_receipt(state: State) -> None:
     """A receipt for what was not sent is noted, and no more."""
     made = take(state, Receipt(1, "failed"))
     assert (made.state, made.effects, made.notes[0].kind) == (state, (), "receipt")
+
+
+@pytest.mark.parametrize("state", [TERMINAL, replace(TERMINAL, unknown=(1,))])
+def test_a_failure_is_discarded(state: State) -> None:
+    """A person lets a terminal failure be: cancelled, nothing published, told by whom; a doubt stays named."""
+    made = take(state, Discard("ann", "known outage"))
+    assert (made.state.status, made.state.final, made.effects) == (Status.CANCELLED, True, ())
+    assert (made.notes[0].kind, made.notes[0].detail) == (
+        "discarded",
+        {"by": "ann", "reason": "known outage"},
+    )
+    assert made.state.maybe_sent == bool(state.unknown)
+    assert take(made.state, Retry("ann", force=True)).refused is not None
+
+
+@pytest.mark.parametrize(
+    "state", [ready(), WAITING, HELD, SENT, CANCELLED, SUPPRESSED, EXPIRED, MERGED, DRAFT]
+)
+def test_nothing_else_is_discarded(state: State) -> None:
+    """What is no terminal failure stays as it is, and the person learns why."""
+    made = take(state, Discard("ann"))
+    assert (made.state, made.refused and made.refused.code) == (state, "conflict")

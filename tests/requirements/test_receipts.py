@@ -94,7 +94,7 @@ async def test_A09_a_worker_never_overwrites_a_fresher_report(start: Start) -> N
 
 @pytest.mark.parametrize("first", ["receipt", "retry"])
 async def test_AC8_of_a_report_and_a_retry_the_first_commit_wins(start: Start, first: str) -> None:
-    """Against a retry that runs, the report of the first call wins or is overtaken; a terminal Sent is not rolled back."""
+    """A report of the first call beats the retry, or comes too late to roll its Sent back."""
     with stand_in("accept_then_reset:first=1", "delay:after=1,seconds=0") as server:
         system = await start(way=way(server, in_doubt="resend", backoff=HOURS))
         async with AsyncExitStack() as stack:

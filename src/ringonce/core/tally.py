@@ -12,7 +12,7 @@ from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
-from ringonce.model.transition import Effect, Emit, Invalidate, Note, Step
+from ringonce.model.transition import Audit, Effect, Emit, Invalidate, Note, Step
 
 if TYPE_CHECKING:
     from ringonce.model.policy import Policy
@@ -33,6 +33,7 @@ WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn befo
 CRASHED: Final = LastError(
     Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it"
 )
+AUDIT: Final = Audit()
 REPORTED: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, text="the provider reports that it was not delivered"
 )
@@ -91,6 +92,14 @@ def unwritten(why: str) -> tuple[LastError, tuple[Effect, ...], tuple[Note, ...]
     return error, (), (Note("code_error", {"code": error.code, "text": why}),)
 
 
+def exhausted(state: State, policy: Policy) -> bool:
+    """All calls of ``max_attempts`` are used. Asked before a mark, for the setting may have been lowered meanwhile.
+
+    A row for which it holds is stepped with an Answered that has not begun, and ends without a call.
+    """
+    return state.attempts - state.spent.base >= policy.max_attempts
+
+
 def is_verdict(outcome: Outcome) -> bool:
     """It says yes or no. Only a transient failure can leave open whether the request was accepted."""
     return not (outcome.ambiguous and outcome.cls is OutcomeClass.TRANSIENT)
@@ -136,6 +145,17 @@ def doubt_budget(spent: Spent, policy: Policy) -> tuple[int, int]:
     if policy.budgets.unknown is None:
         return spent.transient, policy.budgets.transient
     return spent.unknown, policy.budgets.unknown
+
+
+def no_retry(g: State, used: int, budget: int, due: int, policy: Policy) -> str | None:
+    """Why a call at ``due`` after ``used`` failures of a class with ``budget`` retries is not made, if so."""
+    if used > budget:
+        return f"all {budget} retries after failures of this class are used"
+    if exhausted(g, policy):
+        return f"all {policy.max_attempts} calls are used"
+    if g.expires_at is not None and due >= g.expires_at:
+        return "the next call would come after expires_at"
+    return None
 
 
 # --- new facts ----------------------------------------------------------------------------------------------------

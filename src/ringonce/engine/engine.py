@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 class Settings:
     """``cycle`` in microseconds, ``grace``, ``oldest_snapshot`` in seconds, ``max_payload`` in bytes.
 
-    ``outbox``: the kinds of our own events that are published; None: all.
+    ``outbox``: the kinds of our own events that are published; None: all. ``audited``: the event types whose
+    definitive failures are written to the audit.
     """
 
     cycle: int = SECOND
@@ -55,6 +56,7 @@ class Settings:
     outbox: frozenset[str] | None = None
     keep: Retention = field(default_factory=Retention)
     oldest_snapshot: float | None = 30.0
+    audited: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ class Engine:
     @property
     def decide(self) -> Decider:
         """Steps through the table by the channels' present policies."""
-        return Decider(self.channels, self.entropy, self._wanted)
+        return Decider(self.channels, self.entropy, self._wanted, self.settings.audited)
 
     def _wanted(self, kind: str) -> bool:
         """Somebody reads such events of ours: a bus, or this program."""

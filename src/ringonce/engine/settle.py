@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+from ringonce.core.failures import failure_of
 from ringonce.core.lane import Lane, of_account, spell
-from ringonce.core.machine import step
+from ringonce.core.looking import decided, told
+from ringonce.core.machine import NEW, step
 from ringonce.core.outbox import outbox_row
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
@@ -22,25 +25,32 @@ from ringonce.model.policy import Policy
 from ringonce.model.transition import (
     Alert,
     Answered,
+    Audit,
     Emit,
+    Enqueued,
     Invalidate,
     LateAnswer,
+    LookedUp,
     Lookup,
     Pause,
     Read,
     Receipt,
+    Refusal,
     Send,
     Step,
     TransitionEvent,
+    Verdict,
     WakeAt,
 )
 from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row, Settled, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from ringonce.engine.channels import Channels
     from ringonce.engine.circuits import Ruling
+    from ringonce.model.audit import Failure, FailureCount
+    from ringonce.model.transition import Discard, Retry
     from ringonce.ports import Clock, Entropy, Store, Telemetry
 
     Landed = Callable[[Settled], None]
@@ -55,6 +65,7 @@ SET_APART = frozenset({"platform"})
 """Parts of a provider that have a lane of their own: what met their refusal waits there, and one row probes."""
 OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
+NOT_OURS = Refusal("lease_lost", "another worker asks the provider by now")
 RETRY_FIRST = 0.05
 RETRY_LAST = 2.0
 
@@ -62,11 +73,21 @@ RETRY_LAST = 2.0
 class Decider:
     """``ports.Decide``: what a change means for a row, by the policy its channel has right now."""
 
-    def __init__(self, channels: Channels, entropy: Entropy, wanted: Callable[[str], bool]) -> None:
-        """Channels may change at any time; each decision reads them anew. ``wanted``: which kinds of our own events."""
+    def __init__(
+        self,
+        channels: Channels,
+        entropy: Entropy,
+        wanted: Callable[[str], bool],
+        audited: Collection[str] = frozenset(),
+    ) -> None:
+        """Channels may change at any time; each decision reads them anew.
+
+        ``wanted``: which kinds of our own events. ``audited``: event types whose definitive failures leave a row.
+        """
         self._channels = channels
         self._entropy = entropy
         self._wanted = wanted
+        self._audited = audited
 
     def __call__(self, row: Row, change: Change, lease_held: bool, now: int) -> Write:  # noqa: FBT001 - ports.Decide
         """Step the row through the table and lower the effects."""
@@ -77,6 +98,10 @@ class Decider:
             if not event.begun:
                 return Write(row.state, changed=False)
             event = LateAnswer(event.attempt, event.outcome)
+        elif isinstance(event, LookedUp) and not lease_held:
+            if decided(event) is not Verdict.SENT:
+                return Write(row.state, changed=False, refused=NOT_OURS)
+            event = LateAnswer(event.attempt, told(event))
         return self.lower(row, change, event, self.step(row, event, now))
 
     def step(self, row: Row, event: TransitionEvent, now: int) -> Step:
@@ -85,6 +110,13 @@ class Decider:
         policy = FALLBACK_POLICY if entry is None else entry.channel.policy
         return step(row.state, event, now, self._entropy.jitter(), policy)
 
+    def foresee(self, failures: FailureCount, event: Retry | Discard, now: int) -> Refusal | None:
+        """Why a person's decision about such failures would be refused; None: it would not."""
+        failed = step(NEW, Enqueued(now, invalid=failures.code), now, 0.0, FALLBACK_POLICY).state
+        unknown = (1,) if failures.doubtful else ()
+        state = replace(failed, unknown=unknown, expires_at=now if failures.expired else None)
+        return step(state, event, now, 0.0, FALLBACK_POLICY).refused
+
     def lower(self, row: Row, change: Change, event: TransitionEvent, result: Step) -> Write:
         """Turn the effects into what the store persists."""
         due: Due | None = None
@@ -92,6 +124,7 @@ class Decider:
         invalidate: list[Invalidation] = []
         pauses: list[LanePause] = []
         alerts: list[tuple[str, str]] = []
+        failure: Failure | None = None
         for effect in result.effects:
             match effect:
                 case Send(due_at, armed):
@@ -113,6 +146,9 @@ class Decider:
                     pauses.append(LanePause(self._stop(row, scope, reason), reason, until))
                 case Alert(kind, text):
                     alerts.append((kind, text))
+                case Audit():
+                    if row.event_type in self._audited:
+                        failure = failure_of(row.id, row.event_type, result.state)
                 case _:
                     assert_never(effect)
         return Write(
@@ -130,6 +166,7 @@ class Decider:
             stored=self._is_stored(row, result),
             read=isinstance(event, Read) or (isinstance(event, Receipt) and event.kind == "read"),
             named=self._named(row, change, event),
+            failure=failure,
         )
 
     def _named(self, row: Row, change: Change, event: TransitionEvent) -> tuple[str, str, int] | None:

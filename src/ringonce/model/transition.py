@@ -11,6 +11,7 @@ from ringonce.model.quick import quick
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ringonce.model.looking import Finding, Look
     from ringonce.model.notification import State
     from ringonce.model.outcome import Outcome
 
@@ -99,10 +100,15 @@ class LeaseLost:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """The provider was asked whether ``attempt`` had arrived."""
+    """The provider was asked at ``at`` whether ``attempt`` had arrived. ``before``: the looks of before, in order.
+
+    An Outcome as ``answer``: it could not be asked, or refused to tell.
+    """
 
     attempt: int
-    found: bool
+    answer: Finding | Outcome
+    at: int
+    before: tuple[Look, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +171,14 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Discard:
+    """A person has looked at a failure and lets it be: it is not offered to be sent again."""
+
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """It was folded into a digest."""
 
@@ -186,6 +200,7 @@ TransitionEvent = (
     | Expire
     | Resolve
     | Retry
+    | Discard
     | Fold
 )
 
@@ -249,7 +264,12 @@ class Alert:
     text: str
 
 
-Effect = Send | Lookup | WakeAt | Emit | Invalidate | Pause | Alert
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """It failed for good: where failures of its type are audited, a row tells of it."""
+
+
+Effect = Send | Lookup | WakeAt | Emit | Invalidate | Pause | Alert | Audit
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from ringonce.model.transition import LeaseLost
 from ringonce.ports import Change, Settled, Write
 from ringonce.store.compiled import fetch
 from ringonce.store.erasure import ERASED, wordless
+from ringonce.store.failures import Failures
 from ringonce.store.inbox import Inboxes
 from ringonce.store.ledger import Ledger
 from ringonce.store.provider_refs import ProviderRefs
@@ -98,6 +99,7 @@ class Settler:
         self._duties = duties
         self._kinds = outbox_kinds
         self.inboxes = Inboxes(dialect)
+        self.failures = Failures(dialect)
         self._refs = ProviderRefs(dialect)
         given, among, insert = dialect.given, dialect.among, dialect.insert
         n, d = notifications.c, dispatch.c
@@ -320,7 +322,7 @@ class Settler:
 
     def _take(self, item: Locked, change: Change, write: Write, ledger: Ledger, *, held: bool) -> None:
         attempt = write.attempt or change.attempt
-        if attempt is not None:
+        if attempt is not None and write.refused is None:
             if change.guard is not None and not held:
                 attempt = replace(attempt, late=True)
             ledger.attempt(item.row.id, attempt)
@@ -391,13 +393,12 @@ class Settler:
             connection.execute(self._note, self._notes.bind(notes) | now)
         self._write_dispatch(connection, items)
         self.publish(connection, ledger.outbox, ledger.now)
-        self.inboxes.file(connection, ledger.stored)
-        self.inboxes.read(connection, ledger.read)
+        self.inboxes.write(connection, ledger.stored, ledger.read)
         self._refs.write(connection, ledger.named, ledger.now)
         if ledger.pauses:
             self._duties.pause(connection, ledger.pauses, ledger.now)
-        if ledger.counters:
-            self._duties.count(connection, ledger.counters)
+        self._duties.count(connection, ledger.counters)
+        self.failures.write(connection, ledger.failures, ledger.now)
 
     def _write_dispatch(self, connection: sa.Connection, items: list[Locked]) -> None:
         moved = [item for item in items if item.moved]

@@ -18,6 +18,7 @@ from ringonce.store.erasure import Erasure
 from ringonce.store.floor import Floor
 from ringonce.store.incoming import Incoming
 from ringonce.store.intake import Intake
+from ringonce.store.looks import Looks
 from ringonce.store.lots import Lots
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
@@ -25,6 +26,7 @@ from ringonce.store.pruning import Pruning
 from ringonce.store.reading import GROUPS, Reading
 from ringonce.store.receipts import Receipts
 from ringonce.store.settle import Settler
+from ringonce.store.siblings import Siblings
 from ringonce.store.small_tables import SmallTables
 from ringonce.store.sweeps import Sweeps
 from ringonce.store.upkeep import Stuck, Upkeep
@@ -54,8 +56,10 @@ if TYPE_CHECKING:
         Person,
         Planner,
         Query,
+        ReadMark,
         Row,
         Settled,
+        Sibling,
     )
     from ringonce.store.backend import Work
 
@@ -90,6 +94,7 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         self._lots = Lots(dialect, self._claims)
         self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
+        self._siblings = Siblings(dialect)
         self._changes = Changes(backend, self._settler, Verdicts(dialect, outbox_kinds))
         self._receipts = Receipts(dialect, self._settler)
         self._blocks = Blocks(dialect, self._addresses)
@@ -98,6 +103,7 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         self._sweeps = Sweeps(dialect, self._settler, self._lots)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
+        self._looks = Looks(dialect, self._reading)
         self._pruning = Pruning(dialect, self._duties)
         self._stuck = Stuck()
         self._turn = 0
@@ -223,12 +229,24 @@ class SqlStore(Upkeep, SmallTables, Incoming):
             write=False,
         )
 
+    async def inbox_changes(
+        self, tenant: str, recipient: str, *, after: int, limit: int = 50
+    ) -> list[Copy | ReadMark]:
+        """What came and what was read."""
+        return await self._run(
+            lambda c: self._inboxes.changes(c, tenant, recipient, after=after, limit=limit), write=False
+        )
+
+    async def siblings(self, ids: Sequence[UUID]) -> list[Sibling]:
+        """What waits beside these copies."""
+        return await self._run(lambda c: self._siblings.of(c, ids), write=False)
+
     async def unread(self, tenant: str, recipient: str) -> int:
         """How many copies are unread."""
         return await self._run(lambda c: self._inboxes.unread(c, tenant, recipient), write=False)
 
     async def heads(self, owners: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """The number of each owner's latest copy."""
+        """The number of the latest change of each owner's inbox."""
         return await self._run(lambda c: self._inboxes.heads(c, owners), write=False)
 
     async def unread_ids(

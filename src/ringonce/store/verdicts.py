@@ -170,7 +170,7 @@ def _plain(row: Row, write: Write) -> bool:
         write.changed
         and new.final
         and new.version == old.version + 1
-        and (write.due or write.refused) is None
+        and (write.due or write.refused or write.failure) is None
         and not (
             write.notes or write.invalidate or write.pauses or write.counters or write.stored or write.read
         )
