@@ -191,7 +191,7 @@ async def test_AC7_failed_reports_exhaust_into_a_terminal_failure(start: Start) 
 
 async def test_A10_a_report_by_the_vendors_own_id_before_our_commit(start: Start) -> None:
     """A vendor that carries no reference of ours reports before it answers: the report waits, and is matched."""
-    with ViberApi("vb-token", reports=["early:failed", "early:failed"]) as server:
+    with ViberApi("vb-token", reports=["early:failed"]) as server:
         keys = {"provider": "viber", "token": "vb-token", "sender": "Shop", "base_url": server.url}
         system = await start(bot={**keys, "backoff": HOURS})
         async with AsyncExitStack() as stack:
