@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ringonce.config import kinds, traffic
 from ringonce.config.model import (
+    AlertsConfig,
     ApiConfig,
     ApiKey,
     AuditConfig,
@@ -192,6 +193,28 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "types",
                 kinds.sequence(kinds.text()),
                 "Event types whose definitive failures are kept in the table `notification_failures`.",
+            ),
+        ),
+    ),
+    "alerts": (
+        AlertsConfig,
+        (
+            Key(
+                "channel",
+                kinds.text(),
+                "The channel that carries alerts. Default: none, log and metrics only.",
+            ),
+            Key("to", kinds.text(), "The address on that channel."),
+            Key("kinds", kinds.sequence(kinds.text()), "Which kinds of alerts are sent. Empty: all of them."),
+            Key(
+                "window",
+                kinds.duration(least=SECOND, most=DAY),
+                "Alerts of one kind, channel and code become one notification in so long.",
+            ),
+            Key(
+                "backlog",
+                kinds.duration_or_none(least=SECOND),
+                "Alert (`stuck_backlog`) when something has been due for longer on a channel that is not stopped.",
             ),
         ),
     ),

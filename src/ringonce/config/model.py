@@ -147,6 +147,17 @@ class AuditConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertsConfig:
+    """Where alerts are sent besides the log and the metrics: over a channel, through the engine itself."""
+
+    channel: str | None = None
+    to: str | None = field(default=None, repr=False)
+    kinds: tuple[str, ...] = ()
+    window: int = 600 * SECOND
+    backlog: int | None = 900 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
 class LimitsConfig:
     """What is accepted at most."""
 
@@ -222,6 +233,7 @@ class Config:
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     retention: Retention = field(default_factory=Retention)
     audit: AuditConfig = field(default_factory=AuditConfig)
+    alerts: AlertsConfig = field(default_factory=AlertsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     templates: TemplatesConfig = field(default_factory=TemplatesConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)

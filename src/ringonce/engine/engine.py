@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``cycle`` in microseconds, ``grace``, ``oldest_snapshot`` in seconds, ``max_payload`` in bytes.
+    """``cycle`` in microseconds, ``grace``, ``oldest_snapshot``, ``stuck`` in seconds, ``max_payload`` in bytes.
 
     ``outbox``: the kinds of our own events that are published; None: all. ``audited``: the event types whose
     definitive failures are written to the audit.
@@ -57,6 +57,7 @@ class Settings:
     keep: Retention = field(default_factory=Retention)
     oldest_snapshot: float | None = 30.0
     audited: frozenset[str] = frozenset()
+    stuck: float | None = 900.0
 
 
 @dataclass(slots=True)
@@ -177,6 +178,10 @@ class Engine:
         for verdict, count in verdicts.items():
             self.telemetry.count("ringonce_events_total", count, verdict=verdict)
         return accepted
+
+    async def accept_own(self, event: NewEvent) -> Accepted:
+        """Store an event of ours. That others had it before, with other words, is nobody's mistake, nor counted."""
+        return (await self._store_events([event]))[0]
 
     async def _store_events(self, events: Sequence[NewEvent]) -> list[Accepted]:
         planning = self.plan

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PROBED",
     "PRUNE_LEASE",
+    "REFUSED",
     "RETRY_LEASE",
     "Accepted",
     "AttemptRow",
@@ -111,7 +112,9 @@ __all__ = [
     "Write",
 ]
 
-PROBED = ("circuit", "auth")
+REFUSED = ("auth", "disabled", "not_implemented")
+"""Why something is paused that a person mends, or a call that succeeds proves mended."""
+PROBED = ("circuit", *REFUSED)
 """Why something is paused that one call must have tried before the others follow."""
 
 RETRY_LEASE = "notifications:retry-worker"
@@ -213,8 +216,8 @@ class Telemetry(Protocol):
         """Set a gauge."""
         ...
 
-    def alert(self, kind: str, text: str, /, **labels: str) -> None:
-        """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+    def alert(self, kind: str, text: str, count: int = 1, /, **labels: str) -> None:
+        """Tell a person: one log line and the counter ``ringonce_alerts_total``. ``count``: so many at once."""
         ...
 
     @property

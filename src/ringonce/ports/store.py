@@ -194,9 +194,10 @@ class Store(Protocol):
         *,
         due_at: int | None = None,
         note: Note | None = None,
+        lane: str | None = None,
         now: int | None = None,
     ) -> int:
-        """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
+        """Give leases of unmarked rows back, due again at ``due_at`` (None: at once), in ``lane`` (None: their own)."""
         ...
 
     async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:

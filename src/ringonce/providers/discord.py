@@ -126,6 +126,7 @@ class Discord(Provider):
     receipts_by = "nothing"
     receipts_status = 204
     rules = tuple(replace(rule, provider_code="json:code") for rule in RULES)
+    endpoints = True
     Options = DiscordOptions
 
     def __init__(self, options: DiscordOptions) -> None:

@@ -124,6 +124,7 @@ class Slack(Provider):
     features = Features(max_text=_LONGEST)
     receipts_by = "nothing"
     rules = RULES
+    endpoints = True
     Options = SlackOptions
 
     def __init__(self, options: SlackOptions) -> None:

@@ -302,7 +302,7 @@ class Settler:
                 write = replace(write, state=item.state)
             settled.append(Settled(change, row, write, held))
         self._write(connection, [item for item in locked.values() if item.touched or item.moved], ledger)
-        return settled
+        return ledger.told(settled)
 
     def _attempts_of(
         self, connection: sa.Connection, locked: dict[UUID, Locked], changes: Sequence[Change]
@@ -396,7 +396,7 @@ class Settler:
         self.inboxes.write(connection, ledger.stored, ledger.read)
         self._refs.write(connection, ledger.named, ledger.now)
         if ledger.pauses:
-            self._duties.pause(connection, ledger.pauses, ledger.now)
+            ledger.began = self._duties.pause(connection, ledger.pauses, ledger.now)[1]
         self._duties.count(connection, ledger.counters)
         self.failures.write(connection, ledger.failures, ledger.now)
 

@@ -314,11 +314,12 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         *,
         due_at: int | None = None,
         note: Note | None = None,
+        lane: str | None = None,
         now: int | None = None,
     ) -> int:
         """Give leases of unmarked rows back."""
         at = self._clock(now)
-        return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at))
+        return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at, lane))
 
     async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
         """Give back what a claim leased whose reply was lost."""

@@ -37,7 +37,12 @@ class TwilioApi(Reporter):
         token: its token.
         stopped: numbers whose person sent STOP (21610).
         invalid: numbers that there are not (21211).
+<<<<<<< HEAD
         more: see Reporter. Callbacks go where the call says, signed by the account's token.
+=======
+        closed: what numbers of countries begin with that the account may not send to (21408); may be changed.
+        more: see StandIn.
+>>>>>>> main
     """
 
     def __init__(
@@ -47,11 +52,13 @@ class TwilioApi(Reporter):
         *,
         stopped: Collection[str] = (),
         invalid: Collection[str] = (),
+        closed: Collection[str] = (),
         **more: Any,
     ) -> None:
         super().__init__(**{**more, "receipt_secret": more.get("receipt_secret") or token})
         self._account, self._path = account, f"/2010-04-01/Accounts/{account}/Messages.json"
         self._known = f"Basic {base64.b64encode(f'{account}:{token}'.encode()).decode()}"
+        self.closed = set(closed)
         self._stopped, self._invalid = frozenset(stopped), frozenset(invalid)
         self.messages: list[dict[str, str]] = []
         """What was accepted, in order, with the ``sid`` that it got."""
@@ -75,6 +82,8 @@ class TwilioApi(Reporter):
             return _no(400, 21211)
         if told["To"] in self._stopped:
             return _no(400, 21610)
+        if told["To"].startswith(tuple(self.closed)):
+            return _no(400, 21408)
         if not told.get("Body"):
             return _no(400, 21602)
         if len(told["Body"].encode("utf-16-le", "surrogatepass")) // 2 > MAX_BODY:

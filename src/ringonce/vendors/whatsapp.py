@@ -12,12 +12,15 @@ import hashlib
 import hmac
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ringonce.vendors.bodies import document, reply
 from ringonce.vendors.chat import ChatApi, Said, run
 from ringonce.vendors.http import Call, Reply
 from ringonce.vendors.reports import Planned, Reporter, Signed, Told
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 MAX_TEXT = 4_096
 _STATUS = {"131056": 429, "130429": 429, "131000": 500, "2": 503, "190": 401, "368": 403, "132001": 404}
@@ -30,12 +33,22 @@ class WhatsAppApi(Reporter, ChatApi):
     Args:
         token: the access token.
         number: the sender's id.
+<<<<<<< HEAD
         more: see ChatApi, and Reporter, whose ``receipt_secret`` is the app secret.
+=======
+        paused: names of templates that Meta has paused (132015); may be changed while it runs.
+        more: see ChatApi.
+>>>>>>> main
     """
 
-    def __init__(self, token: str, number: str, **more: Any) -> None:
+    def __init__(self, token: str, number: str, *, paused: Collection[str] = (), **more: Any) -> None:
         super().__init__(**more)
+<<<<<<< HEAD
         self._token, self._number_id = token, number
+=======
+        self.paused = set(paused)
+        self._token = token
+>>>>>>> main
         self._path = re.compile(rf"/v\d+\.\d/{re.escape(number)}/messages")
 
     def said(self, call: Call) -> Said:
@@ -56,6 +69,8 @@ class WhatsAppApi(Reporter, ChatApi):
             return reply(400, {"error": {"message": "no such object", "code": 100, "error_subcode": 33}})
         if document(call).get("messaging_product") != "whatsapp" or not said.address or not said.text:
             return self.no("131008")
+        if document(call).get("type") == "template" and said.text in self.paused:
+            return self.no("132015")
         return self.no("131009") if len(said.text) > MAX_TEXT else None
 
     def taken(self, said: Said, number: int) -> Reply:
