@@ -35,11 +35,8 @@ from ringonce.provider import (
     Report,
     ReportKind,
     Rule,
-<<<<<<< HEAD
     callbacks,
-=======
     country,
->>>>>>> main
     fits,
     hmac_hex,
     http_url,

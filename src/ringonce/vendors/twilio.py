@@ -37,12 +37,8 @@ class TwilioApi(Reporter):
         token: its token.
         stopped: numbers whose person sent STOP (21610).
         invalid: numbers that there are not (21211).
-<<<<<<< HEAD
-        more: see Reporter. Callbacks go where the call says, signed by the account's token.
-=======
         closed: what numbers of countries begin with that the account may not send to (21408); may be changed.
-        more: see StandIn.
->>>>>>> main
+        more: see Reporter. Callbacks go where the call says, signed by the account's token.
     """
 
     def __init__(

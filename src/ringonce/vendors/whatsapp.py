@@ -33,22 +33,14 @@ class WhatsAppApi(Reporter, ChatApi):
     Args:
         token: the access token.
         number: the sender's id.
-<<<<<<< HEAD
-        more: see ChatApi, and Reporter, whose ``receipt_secret`` is the app secret.
-=======
         paused: names of templates that Meta has paused (132015); may be changed while it runs.
-        more: see ChatApi.
->>>>>>> main
+        more: see ChatApi, and Reporter, whose ``receipt_secret`` is the app secret.
     """
 
     def __init__(self, token: str, number: str, *, paused: Collection[str] = (), **more: Any) -> None:
         super().__init__(**more)
-<<<<<<< HEAD
-        self._token, self._number_id = token, number
-=======
         self.paused = set(paused)
-        self._token = token
->>>>>>> main
+        self._token, self._number_id = token, number
         self._path = re.compile(rf"/v\d+\.\d/{re.escape(number)}/messages")
 
     def said(self, call: Call) -> Said:
