@@ -19,6 +19,7 @@ from ringonce.engine.alarms import Alarms
 from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
+from ringonce.engine.drafts import Drafts
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.failing import Failing
 from ringonce.engine.people import People
@@ -53,7 +54,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce(Failing, People):
+class Ringonce(Failing, People, Drafts):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -109,6 +110,7 @@ class Ringonce(Failing, People):
                 max_payload=self.config.limits.max_payload,
                 outbox=frozenset(kind.value for kind in self.config.outbox.events),
                 keep=self.config.retention,
+                drafts=self.config.drafts,
                 oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
                 audited=frozenset(self.config.audit.types),
                 stuck=None if stuck is None else stuck / MICROSECONDS,

@@ -52,7 +52,7 @@ from ringonce.model.exchange import (
 from ringonce.model.looking import Finding, Presence
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
-from ringonce.model.policy import InDoubt
+from ringonce.model.policy import DAY, Edits, InDoubt
 from ringonce.model.quick import quick
 from ringonce.model.receipt import Callback, Report, ReportKind
 
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = [
+    "DAY",
     "JSON_API",
     "JSON_HEADERS",
     "Address",
@@ -70,6 +71,7 @@ __all__ = [
     "Content",
     "Context",
     "Credential",
+    "Edits",
     "Fault",
     "Features",
     "Finding",
@@ -194,6 +196,8 @@ class Provider:
     looks_up: ClassVar[bool] = False
     """It can be asked what became of a call: ``lookup`` and ``looked`` are written, so ``in_doubt`` may be lookup."""
     unknown_budget: ClassVar[int | None] = None
+    edits: ClassVar[Edits | None] = None
+    """How often what is published can be replaced: ``Message.replaces`` asks for it. None: never."""
     push: ClassVar[bool] = False
     stored: ClassVar[bool] = False
     """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""
