@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ringonce.core import dkim, mime, seal, verp
+from ringonce.core import dkim, dsn, mime, seal, verp
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.es256 import es256, es256_key
+from ringonce.core.mail_server import mail_server
 from ringonce.core.signature import ed25519, fresh, hmac_hex, hmac_sha1_base64, hs256, plain, prove, several
 from ringonce.core.sms import phone, segments, sms_text, user_data
 from ringonce.core.spelling import JSON_HEADERS, digest, fits, json_call, secret_text, together
@@ -75,6 +76,7 @@ __all__ = [
     "MailServer",
     "Message",
     "NoAnswer",
+    "NotFoundError",
     "Outcome",
     "OutcomeClass",
     "PayloadTooLarge",
@@ -92,6 +94,7 @@ __all__ = [
     "cut",
     "digest",
     "dkim",
+    "dsn",
     "ed25519",
     "es256",
     "es256_key",
@@ -104,6 +107,7 @@ __all__ = [
     "json_bytes",
     "json_call",
     "length",
+    "mail_server",
     "mime",
     "phone",
     "plain",
