@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from ringonce.core.lane import parse
+from ringonce.core.scope import in_words
 from ringonce.model.notification import Status
 from ringonce.model.outcome import Code
 
@@ -131,6 +133,8 @@ def _note(entry: TimelineEntry) -> str:
             )
         case "late_verdict":
             return f"the late answer to attempt {detail.get('attempt')} decided: {detail.get('outcome')}"
+        case "looked_up":
+            return _look(detail)
         case "receipt":
             return f"the provider reports attempt {detail.get('attempt')} as {detail.get('kind')}"
         case "read":
@@ -146,6 +150,19 @@ def _note(entry: TimelineEntry) -> str:
         case _:
             facts = ", ".join(f"{key} {value}" for key, value in detail.items())
             return entry.kind.replace("_", " ") + (f": {facts}" if facts else "")
+
+
+def _look(detail: Mapping[str, object]) -> str:
+    """One look at the provider."""
+    words = {
+        "arrived": "it is there",
+        "absent": "it is not there",
+        "unsure": "the answer does not tell",
+        "failed": "it could not be asked",
+    }
+    said = words.get(str(detail.get("told")), str(detail.get("told")))
+    why = f": {detail['text']}" if detail.get("text") else ""
+    return f"the provider was asked what became of attempt {detail.get('attempt')}: {said}{why}"
 
 
 def _numbers(state: State) -> str:
@@ -202,7 +219,10 @@ def _next(
     elif lane is not None and lane.paused:
         why = f" ({lane.reason})" if lane.reason else ""
         until = "somebody resumes it" if lane.until is None else when(lane.until)
-        lines.append(f"waits: channel paused{why} until {until}")
+        if scope := parse(lane.lane).scope:
+            lines.append(f"waits: {in_words(scope)} is paused{why}; at {until} one call tries it again")
+        else:
+            lines.append(f"waits: channel paused{why} until {until}")
     if state.expires_at is not None:
         lines.append(f"expires at {when(state.expires_at)} unless it is sent before")
     return lines
@@ -211,6 +231,8 @@ def _next(
 def _doubt(life: Life, when: Callable[[int], str]) -> str:
     """Who decides the doubt."""
     due = life.due
+    if due is not None and due.purpose == "lookup" and due.at is None:
+        return "next: the provider is being asked what became of it"
     if due is not None and due.at is not None:
         if due.purpose == "lookup":
             return f"next: at {when(due.at)} the provider is asked what became of it"

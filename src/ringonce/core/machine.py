@@ -19,14 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, assert_never
 
-from ringonce.core import refusals, tally
+from ringonce.core import looking, refusals, scope, tally
 from ringonce.core.backoff import delay
 from ringonce.core.standing import BUG, illegal, no_doubt, noted, over, read, refuse, unready, unsure
-from ringonce.core.tally import exhausted
 from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import Outcome, OutcomeClass
-from ringonce.model.policy import MINUTE, SECOND, InDoubt, OnAuth, Policy
+from ringonce.model.policy import InDoubt, OnAuth, Policy
 from ringonce.model.transition import (
     Alert,
     Answered,
@@ -60,9 +59,6 @@ Handler: TypeAlias = Callable[[State, Any, int, float, Policy], Step]
 
 NEW: Final = State(Status.PENDING)
 """What Enqueued steps: a notification that does not exist yet."""
-LOOKUP_AFTER: Final = 60 * SECOND
-AUTH_PROBE_AFTER: Final = 5 * MINUTE
-OTHERS_GO_ON: Final = frozenset({"address", "endpoint"})  # not the channel's own
 RE_ADDRESSES: Final = 2
 """How often one revision follows an address to its new form before the answer counts as a refusal."""
 
@@ -138,13 +134,8 @@ def _retry(
     armed: bool = False,
 ) -> Step:
     """Again if its class has budget left, a call is left, and it would not come too late; else the end."""
-    if used > budget:
-        why = f"all {budget} retries after failures of this class are used"
-    elif exhausted(g, policy):
-        why = f"all {policy.max_attempts} calls are used"
-    elif g.expires_at is not None and due >= g.expires_at:
-        why = "the next call would come after expires_at"
-    else:
+    why = tally.no_retry(g, used, budget, due, policy)
+    if why is None:
         state = tally.on(g, Status.FAILED, spent, due, error)
         return Step(state, (Send(due, armed), tally.changed("Failed", state, error.code), *effects), notes)
     return _end(g, spent, error, (*effects, Alert("exhausted", f"{why}; last error {error.code}")), notes)
@@ -163,7 +154,7 @@ def _refused(
     """The provider said no, or we did before the call: what the outcome's class makes of it."""
     error, effects, spent = tally.error_of(outcome), tally.address_effects(outcome), g.spent
     hint = tally.hint(outcome)
-    if outcome.re_address is not None and tally.moves(g) <= RE_ADDRESSES and not exhausted(g, policy):
+    if outcome.re_address is not None and tally.moves(g) <= RE_ADDRESSES and not tally.exhausted(g, policy):
         return _wait(g, now, error, effects, notes)
     match outcome.cls:
         case OutcomeClass.TRANSIENT | OutcomeClass.RATE_LIMITED:
@@ -173,7 +164,7 @@ def _refused(
             if limited and outcome.scope == "channel":
                 effects = (*effects, Pause("channel", "rate_limited", due if hint is None else now + hint))
             if not begun:
-                if exhausted(g, policy):
+                if tally.exhausted(g, policy):
                     return _retry(g, spent, 0, 0, due, g.last_error or error, policy, effects, notes)
                 return _wait(g, due, error, effects, notes)
             if limited:
@@ -189,17 +180,23 @@ def _refused(
         case OutcomeClass.AUTH:
             if begun and tally.heals(g.last_error, outcome):  # at once, with a fresh credential
                 return _wait(g, now, error, effects, notes)
-            alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
+            alert = Alert("auth", scope.told(outcome, error.code, "the provider refuses the credential"))
             if policy.on_auth is OnAuth.FAIL:
                 return _end(g, spent, error, (*effects, alert), notes)
-            if outcome.scope in OTHERS_GO_ON:
-                return _wait(g, now + AUTH_PROBE_AFTER, error, (*effects, alert), notes)
-            pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
-            return _wait(g, now, error, (*effects, pause, alert), notes)
+            if (pause := scope.pause_of(outcome, now)) is not None:
+                return _wait(g, now, error, (*effects, pause, alert), notes)
+            if g.last_error is None or g.last_error.code != error.code:  # told once, not at each look
+                effects = (*effects, alert)
+            return _wait(g, now + scope.PROBE_AFTER, error, effects, notes)
         case OutcomeClass.DISABLED | OutcomeClass.NOT_IMPLEMENTED:
-            if outcome.scope in OTHERS_GO_ON:
-                return _wait(g, now + AUTH_PROBE_AFTER, error, effects, notes)
-            return _wait(g, now, error, (*effects, Pause("channel", outcome.cls.value)), notes)
+            if (pause := scope.pause_of(outcome, now)) is None:
+                return _wait(g, now + scope.PROBE_AFTER, error, effects, notes)
+            if scope.apart(pause.scope):
+                effects = (
+                    *effects,
+                    Alert("scope_paused", scope.told(outcome, error.code, "it is not served")),
+                )
+            return _wait(g, now, error, (*effects, pause), notes)
         case OutcomeClass.ACCEPTED:
             raise IllegalTransition("an accepted answer is no refusal", mend=BUG)
         case _:
@@ -221,7 +218,7 @@ def _doubt(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, po
             until = None if policy.hold_for is None else now + policy.hold_for
             return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (WakeAt(until),))
         case InDoubt.LOOKUP:
-            return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (Lookup(now + LOOKUP_AFTER),))
+            return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (Lookup(now + looking.FIRST),))
         case _:
             assert_never(policy.in_doubt)
 
@@ -381,14 +378,31 @@ def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy)
 def _resolve(s: State, e: Resolve, now: int, _jitter: float, policy: Policy) -> Step:
     """Somebody who looked (or the end of ``hold_for``) decides the doubt."""
     note = Note("resolved", {"verdict": e.verdict.value, "by": e.by})
+    return _undoubted(s, e.verdict, None, now, policy, (note,))
+
+
+def _looked(s: State, e: LookedUp, now: int, jitter: float, policy: Policy) -> Step:
+    """The provider was asked: that may decide the doubt, or it is asked again. Nothing else is a fact."""
+    if e.attempt != s.unknown[-1]:
+        return Step(s, (Lookup(now),))
+    verdict, effects, notes = looking.judge(e, jitter, policy)
+    if verdict is None:
+        return Step(s, effects, notes)
+    return _undoubted(s, verdict, getattr(e.answer, "message_id", None), now, policy, notes)
+
+
+def _undoubted(
+    s: State, verdict: Verdict, message_id: str | None, now: int, policy: Policy, notes: tuple[Note, ...]
+) -> Step:
+    """The newest doubt is decided: it was sent, or it goes on under its budget as if it had failed."""
     doubt = s.unknown[-1]
-    if e.verdict is not Verdict.NOT_SENT:
-        unknown = s.unknown if e.verdict is Verdict.ASSUMED else tally.without(s.unknown, doubt)
-        return _sent(s, s.attempts, doubt, None, unknown, notes=(note,))
+    if verdict is not Verdict.NOT_SENT:
+        unknown = s.unknown if verdict is Verdict.ASSUMED else tally.without(s.unknown, doubt)
+        return _sent(s, s.attempts, doubt, message_id, unknown, notes=notes)
     error = s.last_error or tally.error_of(tally.LOST)
     g = tally.ground(s, s.attempts, s.revision, s.spent, tally.without(s.unknown, doubt))
     used, budget = tally.doubt_budget(s.spent, policy)
-    return _retry(g, s.spent, used, budget, now, error, policy, (), (note,), armed=True)
+    return _retry(g, s.spent, used, budget, now, error, policy, (), notes, armed=True)
 
 
 def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> Step:
@@ -447,7 +461,7 @@ def _discarded(s: State, e: Discard, _now: int, _jitter: float, _policy: Policy)
 ILLEGAL: Final[Handler] = illegal
 _ = ILLEGAL
 
-# LookedUp and Fold are illegal until look-ups and digests exist.
+# Fold is illegal until digests exist.
 # fmt: off
 _COLUMNS: Final = (
     Status.DRAFT, Status.PENDING, Status.FAILED, Status.IN_DOUBT, Status.SENT, Status.SUPPRESSED, Status.MERGED,
@@ -459,10 +473,10 @@ _ROWS: Final[dict[type[TransitionEvent], tuple[Handler, ...]]] = {
     Approved:    (*[_approved] * 9,),
     Regenerated: (*[_regenerated] * 9,),
     Rejected:    (*[_rejected] * 9,),
-    Answered:    (_,         _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
+    Answered:    (_after,    _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
     LateAnswer:  (_told,     _late,     _late,     _decided,  _proved,   _,         _,         _told,     _told),
     LeaseLost:   (_,         _lost,     _lost,     unsure,    unsure,    _,         _,         unsure,    unsure),
-    LookedUp:    (_,         _,         _,         _,         _,         _,         _,         _,         _),
+    LookedUp:    (_,         _,         _,         _looked,   _,         _,         _,         _,         _),
     Receipt:     (noted,     _receipt,  _receipt,  _receipt,  _receipt,  noted,     noted,     _receipt,  _receipt),
     Read:        (read,      read,      read,      read,      read,      read,      read,      read,      read),
     Cancel:      (_stop,     _stop,     _stop,     _stop,     over,      over,      over,      over,      over),

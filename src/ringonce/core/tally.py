@@ -147,6 +147,17 @@ def doubt_budget(spent: Spent, policy: Policy) -> tuple[int, int]:
     return spent.unknown, policy.budgets.unknown
 
 
+def no_retry(g: State, used: int, budget: int, due: int, policy: Policy) -> str | None:
+    """Why a call at ``due`` after ``used`` failures of a class with ``budget`` retries is not made, if so."""
+    if used > budget:
+        return f"all {budget} retries after failures of this class are used"
+    if exhausted(g, policy):
+        return f"all {policy.max_attempts} calls are used"
+    if g.expires_at is not None and due >= g.expires_at:
+        return "the next call would come after expires_at"
+    return None
+
+
 # --- new facts ----------------------------------------------------------------------------------------------------
 
 
@@ -254,7 +265,7 @@ def renewed(
 def drafted(state: State, what: str, by: str, **more: object) -> Step:
     """A person, or the mode ``auto``, did something about a draft: told in the timeline, and published."""
     facts = {"by": by, **{name: value for name, value in more.items() if value}}
-    told = {**facts, "status": state.status.value, "revision": state.revision, "version": state.version}
+    told = {**facts, "revision": state.revision, "version": state.version}
     return Step(
         state, (Emit(f"draft.{what}", told),), (Note(f"draft_{what}", {**facts, "revision": state.revision}),)
     )

@@ -364,12 +364,13 @@ class Write:
 @quick
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of a Change. ``row`` None: there is no such notification."""
+    """What became of a Change. ``row`` None: there is no such notification. ``began``: pauses that began with it."""
 
     change: Change
     row: Row | None
     write: Write | None
     lease_held: bool = False
+    began: tuple[str, ...] = ()
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
@@ -468,7 +469,7 @@ class Life:
 class LaneState:
     """What was paused under a name. ``probing``: its time is over, and it waits for a call that tells whether it works.
 
-    ``opened``: how often in a row it was paused as a circuit.
+    ``opened``: how often in a row it was paused for this reason.
     """
 
     lane: str
@@ -483,8 +484,9 @@ class LaneState:
 class Backlog:
     """What is left, for ``--drain``, health and metrics, per channel.
 
-    ``movable``: a worker could do something now or by itself later (retries, leases that run, events not
-    expanded count under channel ``''``). ``oldest_due`` in microseconds UTC.
+    ``movable``: a worker could do something now or by itself later (retries, looks, leases that run, events not
+    expanded count under channel ``''``). ``held`` waits for a person or a receipt, ``looking`` for a look at the
+    provider. ``oldest_due`` in microseconds UTC.
     """
 
     channel: str
@@ -496,3 +498,4 @@ class Backlog:
     leased: int = 0
     oldest_due: int | None = None
     next_due: int | None = None
+    looking: int = 0

@@ -11,6 +11,7 @@ from ringonce.model.quick import quick
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ringonce.model.looking import Finding, Look
     from ringonce.model.notification import State
     from ringonce.model.outcome import Outcome
 
@@ -99,10 +100,15 @@ class LeaseLost:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """The provider was asked whether ``attempt`` had arrived."""
+    """The provider was asked at ``at`` whether ``attempt`` had arrived. ``before``: the looks of before, in order.
+
+    An Outcome as ``answer``: it could not be asked, or refused to tell.
+    """
 
     attempt: int
-    found: bool
+    answer: Finding | Outcome
+    at: int
+    before: tuple[Look, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +164,11 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A person wants it sent again. ``force`` also from sent, and over attempts that have no verdict."""
+    """A person wants it sent again. ``force`` also from sent (not a ``reply``), and over attempts without a verdict."""
 
     by: str
     force: bool = False
+    reply: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
+    from ringonce.model.draft import Draft, DraftQuery, NewDraft
     from ringonce.model.notification import Address
     from ringonce.model.receipt import AddressReport, Arrival, Received
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         Planner,
         Query,
         ReadMark,
+        Renew,
         Row,
         Settled,
         Sibling,
@@ -194,9 +196,10 @@ class Store(Protocol):
         *,
         due_at: int | None = None,
         note: Note | None = None,
+        lane: str | None = None,
         now: int | None = None,
     ) -> int:
-        """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
+        """Give leases of unmarked rows back, due again at ``due_at`` (None: at once), in ``lane`` (None: their own)."""
         ...
 
     async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
@@ -229,6 +232,15 @@ class Store(Protocol):
 
     async def rescue(self, decide: Decide, *, limit: int = 100, now: int | None = None) -> list[Settled]:
         """Expired leases: not begun -> due again; begun -> LeaseLost through ``decide``, attempt ``unknown``."""
+        ...
+
+    async def claim_lookups(
+        self, owner: str, channels: Collection[str], limit: int, lease: int, *, now: int | None = None
+    ) -> tuple[int, list[Life]]:
+        """Lease up to ``limit`` calls without a verdict whose provider is due to be asked; and the store's time.
+
+        The lease is ended by ``settle`` or ``release``, or it runs out and is rescued: then it is asked again.
+        """
         ...
 
     async def sweep(
@@ -327,6 +339,21 @@ class Store(Protocol):
         self, tenant: str, subject: str, decide: Decide, *, by: str = "", now: int | None = None
     ) -> list[Settled]:
         """Write the tombstone first, then cancel everything of the subject that is not yet final."""
+        ...
+
+    # drafts
+    async def put_draft(
+        self, new: NewDraft, plan: Planner, decide: Decide, renew: Renew, *, now: int | None = None
+    ) -> tuple[Draft, list[Settled]]:
+        """Make the draft of a key, or apply to the one that there is what ``renew`` asks for, in one transaction.
+
+        The text is replaced when a Regenerated among it changed something. The draft as it is then, and what came of
+        each event.
+        """
+        ...
+
+    async def drafts(self, query: DraftQuery) -> list[Draft]:
+        """Newest first."""
         ...
 
     # reading

@@ -12,7 +12,7 @@ from ringonce.core.lane import ACCOUNT, SEPARATOR
 from ringonce.model.audit import FailureCount
 from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY
-from ringonce.ports import Backlog, Life, TimelineEntry
+from ringonce.ports import REFUSED, Backlog, Life, TimelineEntry
 from ringonce.store.remains import PRUNED
 from ringonce.store.rows import (
     CONTENT,
@@ -30,6 +30,7 @@ from ringonce.store.rows import (
 from ringonce.store.schema import (
     FREE,
     LEASED,
+    LOOKUP,
     SEND,
     attempts,
     contents,
@@ -274,8 +275,8 @@ class Reading:
         # Before the rows: an event that is expanded between the two is then told twice, and not overlooked.
         waiting = connection.execute(self._unexpanded).scalar_one()
         result = [
-            Backlog(channel, *[*map(int, counts), oldest, soonest])
-            for channel, *counts, oldest, soonest in connection.execute(self._backlog, {"now": now})
+            Backlog(channel, *[*map(int, counts), oldest, soonest, looking])
+            for channel, *counts, oldest, soonest, looking in connection.execute(self._backlog, {"now": now})
         ]
         return ([Backlog("", movable=waiting)] if waiting else []) + result
 
@@ -301,16 +302,20 @@ class Reading:
             return sa.and_(stop.c.paused.is_(True), sa.not_(over))
 
         def stays(stop: Any) -> Any:
-            return sa.and_(stands(stop), sa.or_(stop.c.paused_until.is_(None), stop.c.reason == "auth"))
+            return sa.and_(stands(stop), sa.or_(stop.c.paused_until.is_(None), stop.c.reason.in_(REFUSED)))
 
         stopped = sa.or_(*(sa.func.coalesce(stands(s), sa.false()) for s in stops))
         # A lane that is paused for a while resumes by itself; one with a bad credential waits for a person.
         stuck = sa.or_(*(sa.func.coalesce(stays(s), sa.false()) for s in stops))
         ready = sa.and_(SEND, FREE)
         later = sa.and_(ready, _d.due_at > now, _n.status == "pending", _n.next_attempt_at > now)
-        held = sa.and_(sa.not_(SEND), FREE)
+        looking = sa.and_(LOOKUP, FREE)
+        held = sa.and_(sa.not_(SEND), sa.not_(LOOKUP), FREE)
         free = sa.and_(ready, sa.not_(later), sa.not_(stuck))
-        movable = sa.or_(LEASED, free, sa.and_(held, _d.due_at.is_not(None)))
+        movable = sa.or_(
+            LEASED, free, sa.and_(held, _d.due_at.is_not(None)), sa.and_(looking, sa.not_(stuck))
+        )
+        kept = sa.or_(sa.and_(ready, stopped), sa.and_(looking, stuck))
         soonest = sa.case((sa.and_(stopped, FREE), later_of(_d.due_at)), else_=_d.due_at)
 
         def count(condition: Any) -> Any:
@@ -322,10 +327,11 @@ class Reading:
         return (
             sa.select(
                 _n.channel,
-                *(count(condition) for condition in (movable, later, held, sa.and_(ready, stopped))),
+                *(count(condition) for condition in (movable, later, held, kept)),
                 *(count(condition) for condition in (sa.and_(ready, _n.status == "failed"), LEASED)),
                 sa.func.min(sa.case((sa.and_(ready, _d.due_at <= now), _d.due_at))),
                 sa.func.min(sa.case((sa.and_(movable, soonest > now), soonest))),
+                count(looking),
             )
             .select_from(met)
             .group_by(_n.channel)

@@ -327,6 +327,21 @@ cancellations = sa.Table(
     _column("at", Time),
 )
 
+# Which notification answers what. The key is a digest of tenant, channel and name; facts are the notification's.
+drafts = sa.Table(
+    PREFIX + "drafts",
+    metadata,
+    _column("key", Digest, primary_key=True),
+    _column("tenant", Words),
+    _column("channel", Words),
+    _column("name", Words),
+    _column("notification_id", sa.Uuid),
+    _empty("scenario", Words),
+    _column("mode", Words),
+    _column("created_at", Time),
+    _column("updated_at", Time),
+)
+
 lanes = sa.Table(
     PREFIX + "lanes",
     metadata,
@@ -385,7 +400,10 @@ ticks = sa.Table(
 
 # Predicates of partial indexes are literals, or neither planner would see that a statement implies them.
 SEND = dispatch.c.purpose == sa.literal_column("'send'")
+APART = dispatch.c.purpose != sa.literal_column("'send'")
+"""What waits for something other than a call. Few rows do, so that one index serves them all."""
 HOLD = dispatch.c.purpose == sa.literal_column("'hold'")
+LOOKUP = dispatch.c.purpose == sa.literal_column("'lookup'")
 LEASED = dispatch.c.leased == sa.true()
 FREE = sa.not_(dispatch.c.leased)
 ARMED = dispatch.c.armed == sa.true()
@@ -419,7 +437,7 @@ _index(
 )
 _index("dispatch_lease", dispatch.c.due_at, where=LEASED)
 _index("dispatch_arm", dispatch.c.due_at, where=sa.and_(SEND, UNARMED, FREE))
-_index("dispatch_hold", dispatch.c.due_at, where=sa.and_(HOLD, FREE))
+_index("dispatch_apart", dispatch.c.purpose, dispatch.c.due_at, where=sa.and_(APART, FREE))
 _index("dispatch_expiry", dispatch.c.expires_at, where=sa.and_(dispatch.c.expires_at.is_not(None), FREE))
 _index("dispatch_age", dispatch.c.lane, dispatch.c.created_at, where=FREE)
 _index("dispatch_collapse", dispatch.c.collapse_key, where=dispatch.c.collapse_key.is_not(None))
@@ -434,6 +452,9 @@ _index("receipts_age", receipts.c.created_at, receipts.c.key)
 _index("receipts_open", receipts.c.look_at, where=OPEN)
 _index("receipts_ref", receipts.c.ref, where=sa.and_(OPEN, receipts.c.ref.is_not(None)))
 _index("outbox_event", outbox.c.event_key, unique=True)
+_index("drafts_notification", drafts.c.notification_id, unique=True)
+_index("drafts_name", drafts.c.tenant, drafts.c.name)
+_index("drafts_created", drafts.c.created_at, drafts.c.notification_id)
 
 
 def create(connection: sa.Connection, revision: str) -> None:

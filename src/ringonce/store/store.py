@@ -13,11 +13,13 @@ from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.blocks import Blocks
 from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
+from ringonce.store.drafts import Drafts, DraftTable
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
 from ringonce.store.floor import Floor
 from ringonce.store.incoming import Incoming
 from ringonce.store.intake import Intake
+from ringonce.store.looks import Looks
 from ringonce.store.lots import Lots
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
@@ -68,7 +70,7 @@ CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
 
 
-class SqlStore(Upkeep, SmallTables, Incoming):
+class SqlStore(Upkeep, SmallTables, Incoming, DraftTable):
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
@@ -101,7 +103,9 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler, self._lots)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
+        self._drafts = Drafts(dialect, self._duties, self._intake, self._settler)
         self._reading = Reading(dialect)
+        self._looks = Looks(dialect, self._reading)
         self._pruning = Pruning(dialect, self._duties)
         self._stuck = Stuck()
         self._turn = 0
@@ -312,11 +316,12 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         *,
         due_at: int | None = None,
         note: Note | None = None,
+        lane: str | None = None,
         now: int | None = None,
     ) -> int:
         """Give leases of unmarked rows back."""
         at = self._clock(now)
-        return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at))
+        return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at, lane))
 
     async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
         """Give back what a claim leased whose reply was lost."""
