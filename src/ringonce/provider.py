@@ -10,11 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+<<<<<<< HEAD
 from ringonce.core import callbacks, dkim, mime, seal, verp
+=======
+from ringonce.core import dkim, dsn, mime, seal, verp
+>>>>>>> main
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.country import country
 from ringonce.core.es256 import es256, es256_key
+from ringonce.core.mail_server import mail_server
 from ringonce.core.signature import ed25519, fresh, hmac_hex, hmac_sha1_base64, hs256, plain, prove, several
 from ringonce.core.sms import phone, segments, sms_text, user_data
 from ringonce.core.spelling import (
@@ -88,6 +93,7 @@ __all__ = [
     "MailServer",
     "Message",
     "NoAnswer",
+    "NotFoundError",
     "Outcome",
     "OutcomeClass",
     "PayloadTooLarge",
@@ -108,6 +114,7 @@ __all__ = [
     "cut",
     "digest",
     "dkim",
+    "dsn",
     "ed25519",
     "es256",
     "es256_key",
@@ -120,6 +127,7 @@ __all__ = [
     "json_bytes",
     "json_call",
     "length",
+    "mail_server",
     "mime",
     "phone",
     "plain",
