@@ -10,11 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-<<<<<<< HEAD
-from ringonce.core import callbacks, dkim, mime, seal, verp
-=======
-from ringonce.core import dkim, dsn, mime, seal, verp
->>>>>>> main
+from ringonce.core import callbacks, dkim, dsn, mime, seal, verp
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.country import country
