@@ -21,6 +21,7 @@ from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
+from ringonce.engine.quarantine import Quarantine
 from ringonce.engine.stopped import stopped
 from ringonce.engine.views import channel_view, recipient_of
 from ringonce.engine.worker import DUTIES, Drained, Worker
@@ -48,7 +49,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce(People):
+class Ringonce(People, Quarantine):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -326,6 +327,7 @@ class Ringonce(People):
         change(configured, wanted)
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
+            await self.release_quarantined(name)
             await self.store.resume(name)
             if entry.channel.account:
                 await self.store.resume(of_account(entry.channel.account))

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from ringonce.api import bodies, failures, inbox, notifications, operations, problems, recipients
+from ringonce.api import bodies, failures, inbox, notifications, operations, problems, quarantine, recipients
 from ringonce.api.access import OPEN, Access, TenantKey
 from ringonce.api.body import BodyLimit
 from ringonce.api.facade import Facade
@@ -50,7 +50,7 @@ def create_app(
     app.state.max_payload = max_payload
     app.state.heartbeat = heartbeat
     app.state.streams = set()
-    for part in (notifications, failures, recipients, inbox, operations):
+    for part in (notifications, failures, recipients, inbox, operations, quarantine):
         app.include_router(part.router)
     app.add_middleware(
         BodyLimit,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ringonce.core.lane import parse
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import attempt_row, build, judge, unread
-from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of
-from ringonce.model.outcome import Outcome
+from ringonce.engine.holding import Holding, at_addresses, fence_of, has_begun, no_call, number_of
+from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import OnAuth
 from ringonce.model.quick import quick
 from ringonce.model.transition import Answered, Cancel, Expire, Note
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
-    from ringonce.engine.brake import DropBrake
     from ringonce.engine.channels import Channels, Entry
     from ringonce.engine.circuits import Ruling
     from ringonce.engine.credentials import Credentials
     from ringonce.engine.guards import Guards
     from ringonce.engine.settle import Settler
     from ringonce.engine.traffic import Traffic
+    from ringonce.engine.witness import Witness
     from ringonce.model.exchange import Answer, Request
     from ringonce.ports import Claimed, Clock, Entropy, Probe, Row, Settled, Store, Terms, Wire
 
@@ -56,7 +56,7 @@ class Shared:
     channels: Channels
     guards: Guards
     credentials: Credentials
-    drops: DropBrake
+    witness: Witness
     traffic: Traffic
     clock: Clock
     entropy: Entropy
@@ -100,6 +100,7 @@ class Lane:
         self.name = name
         self._shared = shared
         self._ready: deque[Claimed] = deque()
+        self._gone: set[int] = set()
         self._flying: set[tuple[UUID, int]] = set()
         self._undone: dict[UUID, int] = {}
         self._pending: dict[UUID, int] = {}
@@ -250,6 +251,9 @@ class Lane:
             self._undone.update((claimed.row.id, fence_of(claimed.row)) for claimed in batch.rows)
         else:
             self._ready.extend(batch.rows)
+        if self._gone:
+            gone, self._gone = self._gone, set()
+            self._recall(gone)
         await shared.refresh(batch.stamp)
 
     def _woken(self) -> None:
@@ -404,10 +408,11 @@ class Lane:
                 shared.settler.rule(ruling)
 
     def _verdict(self, flight: Flight, answer: Answer, ended_at: int) -> Outcome:
-        """What the answer means, after the brakes and with a refused credential put away."""
+        """What the answer means, counted where it is accepted, and with a refused credential put away."""
         entry, row, shared = flight.entry, flight.row, self._shared
-        account = f"{entry.channel.name}:{entry.provider.account}"
-        outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
+        outcome = judge(entry, row, answer, ended_at)
+        if outcome.cls is OutcomeClass.ACCEPTED:
+            shared.witness.accepted(entry.channel)
         if outcome.refresh and flight.credential is not None:
             shared.credentials.refused(entry, flight.credential)
         address = 0 if row.address is None else row.address.id
@@ -433,12 +438,23 @@ class Lane:
 
     def _landed(self, settled: Settled) -> None:
         change, write = settled.change, settled.write
+        if write is not None and write.invalidate:
+            gone = {told.address_id for told in write.invalidate if not told.doubted}
+            self._recall(gone)
+            if self._coming is not None:
+                self._gone |= gone  # the claim that is on its way may have read them before
         if write is not None and any(not parse(pause.lane).scope for pause in write.pauses):
             self._paused = True  # what is ready was claimed before, and waits like the rest
         fence = change.guard[1] if change.guard else 0
         self._flying.discard((change.id, fence))
         self._forget(change.id, fence)
         self.wake()
+
+    def _recall(self, addresses: Collection[int]) -> None:
+        """What was claimed ahead for addresses that are dropped now goes back, and is claimed as it stands then."""
+        for claimed in at_addresses(self._ready, addresses):
+            self._ready.remove(claimed)
+            self._undone[claimed.row.id] = fence_of(claimed.row)
 
     def _settle_unbegun(self, row: Row, event: Answered | Cancel | Expire) -> None:
         self._pending.pop(row.id, None)

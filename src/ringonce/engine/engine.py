@@ -13,6 +13,7 @@ from ringonce.engine.contract import check_texts, decode, encode_event, load, ma
 from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
 from ringonce.engine.settle import Decider, report
+from ringonce.engine.witness import Witness
 from ringonce.errors import ConflictError, InputError, NotFoundError
 from ringonce.model.policy import SECOND
 from ringonce.model.retention import Retention
@@ -73,6 +74,14 @@ class Engine:
     _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list)
     _inbox: Inbox | None = None
     _accepting: Accepting | None = None
+    _witness: Witness | None = None
+
+    @property
+    def witness(self) -> Witness:
+        """What this process has seen accepted."""
+        if self._witness is None:
+            self._witness = Witness(self.entropy.token())
+        return self._witness
 
     @property
     def inbox(self) -> Inbox:
@@ -84,7 +93,7 @@ class Engine:
     @property
     def decide(self) -> Decider:
         """Steps through the table by the channels' present policies."""
-        return Decider(self.channels, self.entropy, self._wanted)
+        return Decider(self.channels, self.entropy, self._wanted, self.witness)
 
     def _wanted(self, kind: str) -> bool:
         """Somebody reads such events of ours: a bus, or this program."""

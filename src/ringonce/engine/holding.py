@@ -10,6 +10,8 @@ from ringonce.engine.exchange import NO_CALL_LEFT, STORED
 from ringonce.model.transition import Answered, Cancel, Expire
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from ringonce.engine.channels import Entry
     from ringonce.ports import Claimed, Row
 
@@ -36,6 +38,11 @@ def has_begun(row: Row) -> bool:
 def number_of(row: Row) -> int:
     """Which attempt it is."""
     return 1 if row.lease is None else row.lease.number
+
+
+def at_addresses(rows: Iterable[Claimed], addresses: Collection[int]) -> list[Claimed]:
+    """Those of the rows that go to one of these addresses (ids)."""
+    return [one for one in rows if one.row.address is not None and one.row.address.id in addresses]
 
 
 def no_call(entry: Entry, claimed: Claimed, now: int) -> Answered | Cancel | Expire | None:

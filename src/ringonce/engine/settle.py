@@ -16,9 +16,11 @@ from ringonce.core.machine import step
 from ringonce.core.outbox import outbox_row
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
+from ringonce.engine.witness import Witness, credential_of
 from ringonce.errors import StoreError
 from ringonce.model.notification import Status
 from ringonce.model.policy import Policy
+from ringonce.model.proposals import MASS_INVALIDATION
 from ringonce.model.transition import (
     Alert,
     Answered,
@@ -36,7 +38,7 @@ from ringonce.model.transition import (
 from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row, Settled, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from ringonce.engine.channels import Channels
     from ringonce.engine.circuits import Ruling
@@ -52,7 +54,7 @@ LARGEST_BATCH = 500
 FALLBACK_POLICY = Policy()
 SET_APART = frozenset({"platform"})
 """Parts of a provider that have a lane of their own: what met their refusal waits there, and one row probes."""
-OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
+OF_THE_ACCOUNT = frozenset({"auth", "rate_limited", MASS_INVALIDATION})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
 RETRY_FIRST = 0.05
 RETRY_LAST = 2.0
@@ -61,11 +63,21 @@ RETRY_LAST = 2.0
 class Decider:
     """``ports.Decide``: what a change means for a row, by the policy its channel has right now."""
 
-    def __init__(self, channels: Channels, entropy: Entropy, wanted: Callable[[str], bool]) -> None:
-        """Channels may change at any time; each decision reads them anew. ``wanted``: which kinds of our own events."""
+    def __init__(
+        self,
+        channels: Channels,
+        entropy: Entropy,
+        wanted: Callable[[str], bool],
+        witness: Witness | None = None,
+    ) -> None:
+        """Channels may change at any time; each decision reads them anew. ``wanted``: which kinds of our own events.
+
+        ``witness``: what this process has seen accepted.
+        """
         self._channels = channels
         self._entropy = entropy
         self._wanted = wanted
+        self._witness = witness or Witness("")
 
     def __call__(self, row: Row, change: Change, lease_held: bool, now: int) -> Write:  # noqa: FBT001 - ports.Decide
         """Step the row through the table and lower the effects."""
@@ -102,12 +114,8 @@ class Decider:
                 case Emit(kind):
                     if self._wanted(kind):
                         outbox.append(outbox_row(row.id, row.tenant, row.channel, effect, result.state))
-                case Invalidate(reason, proof_at, replace_with):
-                    if row.address is not None:
-                        proof = _proof(change, proof_at)
-                        invalidate.append(
-                            Invalidation(row.address.id, row.address.value, reason, proof, replace_with)
-                        )
+                case Invalidate():
+                    invalidate.extend(self._against(row, change, effect))
                 case Pause(scope, reason, until):
                     pauses.append(LanePause(self._stop(row, scope, reason), reason, until))
                 case Alert(kind, text):
@@ -129,6 +137,20 @@ class Decider:
             stored=self._is_stored(row, result),
             read=isinstance(event, Read),
         )
+
+    def _against(self, row: Row, change: Change, effect: Invalidate) -> Iterator[Invalidation]:
+        """The verdict is about the address that was called, wherever the notification goes by now."""
+        address = row.address if change.row is None else change.row.address
+        if address is None:
+            return
+        entry = self._channels.get(row.channel)
+        by = None if entry is None else credential_of(entry.channel)
+        weighed = None
+        if entry is not None and effect.replace_with is None and not effect.doubted:
+            weighed = self._witness.proposal(entry.channel)
+        proof = _proof(change, effect.proof_at)
+        told = (effect.reason, proof, effect.replace_with)
+        yield Invalidation(address.id, address.value, *told, by, weighed, effect.doubted)
 
     def _lane(self, row: Row, result: Step) -> str:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
@@ -294,6 +316,9 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
                 retried[channel, tenant] += 1
         for name in write.counters:
             telemetry.count(f"ringonce_{name}_total", channel=channel, tenant=tenant)
+        for told in write.invalidate:
+            what = "quarantined" if told.doubted else "dropped" if told.replace_with is None else "moved"
+            telemetry.count("ringonce_address_verdicts_total", channel=channel, verdict=what)
     for (channel, tenant, status), count in ends.items():
         telemetry.count(
             "ringonce_status_changes_total", count, status=status.value, channel=channel, tenant=tenant

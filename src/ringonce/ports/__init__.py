@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from ringonce.model.proposals import BreakerState, Invalidation, Lifted, Proposal
 from ringonce.model.records import (
     Accepted,
     AttemptRow,
@@ -17,7 +18,6 @@ from ringonce.model.records import (
     Claimed,
     Copy,
     Due,
-    Invalidation,
     LanePause,
     LaneState,
     Lease,
@@ -69,6 +69,7 @@ __all__ = [
     "AttemptRow",
     "Backlog",
     "Batch",
+    "BreakerState",
     "Brief",
     "Change",
     "Claimed",
@@ -81,6 +82,7 @@ __all__ = [
     "LaneState",
     "Lease",
     "Life",
+    "Lifted",
     "Lot",
     "Marked",
     "NewContent",
@@ -90,6 +92,7 @@ __all__ = [
     "Person",
     "Plan",
     "Probe",
+    "Proposal",
     "Query",
     "RecipientFacts",
     "Row",
