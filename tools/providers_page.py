@@ -71,7 +71,7 @@ def _doubt(cls: type[Provider]) -> str:
 
 
 def _default(value: object) -> str:
-    return f"`{value!r}`" if value not in ("", ()) else "—"
+    return f"`{value!r}`" if value not in ("", (), None) else "—"
 
 
 def _also(rule: Rule) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ringonce.core import dkim, mime, seal, verp
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.es256 import es256, es256_key
@@ -72,6 +73,7 @@ __all__ = [
     "classify",
     "cut",
     "digest",
+    "dkim",
     "es256",
     "es256_key",
     "fits",
@@ -79,11 +81,14 @@ __all__ = [
     "json_bytes",
     "json_call",
     "length",
+    "mime",
     "phone",
+    "seal",
     "secret_text",
     "segments",
     "sms_text",
     "together",
+    "verp",
 ]
 
 
@@ -175,6 +180,14 @@ class Provider:
         E.g. the endpoint of a subscription, whose keys may change.
         """
         return value
+
+    def unsubscribed(self, token: str) -> tuple[str, str, str] | None:
+        """Tenant, recipient and event type of the message in which this token was; None: it is none of ours."""
+        return None
+
+    def stops_others(self, event_type: str) -> bool:
+        """Reading what it stored stops what is not yet begun on other channels, where the event says nothing."""
+        return False
 
     def check(self, content: Content) -> None:
         """Refuse at acceptance what this provider can not carry. Raises InputError naming the field.

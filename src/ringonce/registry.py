@@ -10,12 +10,12 @@ import difflib
 import importlib
 import inspect
 import pkgutil
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import msgspec
 
@@ -68,6 +68,7 @@ def construct(cls: type[Provider], settings: Mapping[str, object], folder: Path 
     for key in settings:
         if key not in known:
             raise ConfigError(f'provider {name} has no option "{key}"', field=key, mend=_nearest(key, known))
+        _check_inside(cls, known[key].name, settings[key])
     for key, field in known.items():
         if key not in settings and field.default is MISSING and field.default_factory is MISSING:
             raise ConfigError(
@@ -87,6 +88,21 @@ def construct(cls: type[Provider], settings: Mapping[str, object], folder: Path 
             what[:1].lower() + what[1:], field=key or None, mend=f"see provider {name}"
         ) from None
     return cls(options)
+
+
+def _check_inside(cls: type[Provider], name: str, value: object) -> None:
+    """A table of a provider's own has no unknown keys either. Raises ConfigError."""
+    tables = [one for one in (value if isinstance(value, list | tuple) else [value]) if isinstance(one, dict)]
+    if not tables:
+        return
+    hints = [get_type_hints(cls.Options)[name]]
+    for hint in hints:  # grows while it is walked: unions and lists hold further types
+        hints += get_args(hint)
+    inside = {f.name.rstrip("_") for hint in hints if is_dataclass(hint) for f in fields(hint)}
+    for key in dict.fromkeys(key for table in tables for key in table):
+        if inside and key not in inside:
+            whole = f"{name.rstrip('_')}.{key}"
+            raise ConfigError(f'there is no "{key}" in it', field=whole, mend=_nearest(key, inside))
 
 
 def _text(key: str, value: object, folder: Path) -> object:

@@ -25,11 +25,15 @@ def test_complete() -> None:
 def test_some_facts() -> None:
     """A few transitions that everybody relies on are seen."""
     found = transitions()
-    assert found["pending", "Enqueued"] == {"pending", "suppressed", "cancelled", "expired"}
+    assert found["pending", "Enqueued"] == {"pending", "draft", "suppressed", "cancelled", "expired"}
     assert found["sent", "Retry"] == {"pending", "refused"}
     assert found["sent", "LateAnswer"] == {"stays", "failed, waiting", "failed"}
     assert found["failed", "Cancel"] == {"refused"}
     assert found["suppressed", "Read"] == {"stays"}
+    assert found["draft", "Approved"] == {"pending", "refused"}
+    assert found["pending", "Approved"] == {"stays"}
+    assert found["sent", "Regenerated"] == {"draft", "refused"}
+    assert found["pending", "Rejected"] == {"refused"}
 
 
 def test_page_names_everything() -> None:

@@ -15,6 +15,7 @@ from ringonce.model.outcome import CODE_OF, Outcome, OutcomeClass
 from ringonce.model.policy import Backoff, BackoffKind, Budgets, InDoubt, OnAuth, Policy
 from ringonce.model.transition import (
     Answered,
+    Approved,
     Cancel,
     Emit,
     Enqueued,
@@ -24,6 +25,8 @@ from ringonce.model.transition import (
     Lookup,
     Read,
     Receipt,
+    Regenerated,
+    Rejected,
     Resolve,
     Retry,
     Send,
@@ -88,6 +91,12 @@ MOVES = st.one_of(
         ),
     ),
 )
+WISHES = st.one_of(
+    st.builds(Approved, st.just("ann"), st.sampled_from([None, None, None, 1, 5])),
+    st.builds(Regenerated, st.just("ann"), st.none(), st.sampled_from(["", "why"])),
+    st.builds(Rejected, st.just("ann")),
+)
+DRAFTED = (Approved, Regenerated, Rejected)
 
 
 @dataclass
@@ -146,7 +155,7 @@ class Life:
         assert after.attempts >= before.attempts
         assert after.attempts - before.attempts <= 1
         assert after.spent.base >= before.spent.base
-        if made.refused is None and isinstance(event, Retry):
+        if made.state.version > before.version and isinstance(event, Retry | Approved | Regenerated):
             self.late = 0
             assert after.spent.base == after.attempts
         if isinstance(event, LateAnswer | Receipt):
@@ -173,10 +182,11 @@ class Life:
 
 
 def check_version(before: State, made: Step) -> None:
-    """The version grows by one exactly when a fact changes; a refusal changes nothing at all."""
+    """The version grows by one exactly when a fact (or a draft's text) changes; a refusal changes nothing at all."""
     after = made.state
     facts = [f.name for f in fields(State) if f.name not in {"version", "open"}]
     differs = any(getattr(before, name) != getattr(after, name) for name in facts)
+    differs |= any(note.kind == "draft_regenerated" for note in made.notes)
     assert after.version - before.version == (1 if differs else 0)
     assert before.revision <= after.revision <= before.revision + 1
     if made.refused is not None:
@@ -204,12 +214,17 @@ def check_due(made: Step) -> None:
 def check_effects(before: State, made: Step) -> None:
     """A state that came to wait has due work; one that a call left never keeps it open."""
     moved = made.state.status is not before.status or made.state.revision != before.revision
-    if moved and not made.state.final:
+    if moved and not made.state.idle:
         assert any(isinstance(e, Send | Lookup | WakeAt) for e in made.effects)
 
 
 def check_finality(before: State, event: TransitionEvent, after: State) -> None:
     """What has ended changes its status only by a person, a receipt, or a verdict that was missing."""
+    if isinstance(event, DRAFTED):
+        assert after.revision == before.revision or after.status in {Status.DRAFT, Status.PENDING}
+        assert not (isinstance(event, Approved) and before.status is Status.SENT and after != before)
+        assert before.version == after.version or not (before.open or before.unknown)
+        return
     if before.final and after.status is not before.status:
         assert isinstance(event, Retry | Receipt | LateAnswer)
         assert before.status in {Status.FAILED, Status.SENT}
@@ -251,6 +266,17 @@ def test_every_life(policy: Policy, expires_at: int | None, moves: list[tuple[st
         life.move(what, argument)
 
 
+@settings(max_examples=400, deadline=None)
+@given(POLICIES, st.lists(st.one_of(MOVES, st.tuples(st.just("event"), WISHES)), max_size=14))
+def test_every_draft(policy: Policy, moves: list[tuple[str, object]]) -> None:
+    """The same holds for a draft, whatever is approved, written anew and rejected in between."""
+    made = step(State(Status.PENDING), Enqueued(NOW, drafted_by="ann"), NOW, 0.0, policy)
+    assert made.state.status is Status.DRAFT
+    life = Life(policy, made.state)
+    for what, argument in moves:
+        life.move(what, argument)
+
+
 @settings(max_examples=200, deadline=None)
 @given(POLICIES, POLICIES, st.lists(MOVES, max_size=14))
 def test_settings_may_change_meanwhile(
@@ -283,7 +309,7 @@ def test_total_over_reachable_states(
     try:
         made = step(life.state, event, life.now, 0.0, policy)
     except IllegalTransition:
-        assert TABLE[life.state.status, type(event)].__name__ == "_illegal"
+        assert TABLE[life.state.status, type(event)].__name__ == "illegal"
     else:
         check_version(life.state, made)
         check_due(made)

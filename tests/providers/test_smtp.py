@@ -2,18 +2,24 @@
 
 import email
 import re
+from dataclasses import replace
 from email.header import decode_header, make_header
 from email.message import EmailMessage
 from email.policy import default
 from typing import cast
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ringonce.core import mime, verp
+from ringonce.core.mime import mailbox
+from ringonce.core.seal import seal
 from ringonce.errors import ConfigError, InputError
 from ringonce.provider import Fault, InDoubt, MailRequest, NoAnswer, OutcomeClass
-from ringonce.providers.smtp import Smtp, SmtpOptions, mailbox
+from ringonce.providers.smtp import Smtp, SmtpOptions
 from ringonce.registry import build
 from tests.providers.samples import ID, address, content, context, message
 
@@ -204,9 +210,7 @@ def test_repeat_is_identical() -> None:
     """A second attempt, made later and by another process, has the same bytes; another reference has not."""
     said = content(title="Заказ 42", text="Уже едет", html="<p>Уже едет</p>")
     first = smtp().request(message(said), address("bob@example.com"), context())
-    from ringonce.providers import smtp as module
-
-    module._body.cache_clear()
+    mime.body.cache_clear()
     again = smtp().request(message(said, attempt=2), address("bob@example.com"), context(now=1))
     other = smtp().request(message(said, reference=f"{ID}.r2"), address("bob@example.com"), context())
     assert again.message == first.message
@@ -341,3 +345,110 @@ def test_bytes(text: str, html: str, title: str) -> None:
     assert max(map(len, request.message.split(b"\r\n"))) <= 998
     assert body(read, "plain").rstrip("\n") == text.rstrip("\n")
     assert body(read, "html").rstrip("\n") == html.rstrip("\n")
+
+
+def key(private: Ed25519PrivateKey) -> str:
+    """A private key as text."""
+    return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+SIGNING = Ed25519PrivateKey.generate()
+SECRET = "a secret of some length"
+
+
+def well_done(**more: object) -> Smtp:
+    """A provider with everything that mail can have."""
+    options: dict[str, object] = {
+        "url": URL,
+        "from": "shop@shop.example",
+        "dkim": {"domain": "shop.example", "selector": "a", "key": key(SIGNING)},
+        "bounces": "bounces@shop.example",
+        "bounces_secret": SECRET,
+        "unsubscribe": {"url": "https://shop.example/u/{token}", "secret": SECRET, "types": ["news.*"]},
+    }
+    return cast("Smtp", build("smtp", options | more))
+
+
+def built(provider: Smtp, **facts: object) -> tuple[MailRequest, EmailMessage]:
+    """The mail of a message with these facts."""
+    request = provider.request(message(content(), **facts), address("bob@example.com"), context())  # type: ignore[arg-type]
+    return request, cast("EmailMessage", email.message_from_bytes(request.message, policy=default))
+
+
+def test_the_return_path_says_which_mail_came_back() -> None:
+    """MAIL FROM and the envelope's id name the reference; From stays; nothing of it shows in the request's text."""
+    request, read = built(well_done(), reference=f"{ID}.r2")
+    assert verp.references(request.sender, SECRET) == [f"{ID}.r2"]
+    assert request.sender.startswith("bounces+")
+    assert request.sender.endswith("@shop.example")
+    assert len(request.sender.partition("@")[0]) <= 64
+    assert request.envelope_id is not None
+    assert request.envelope_id in request.sender
+    assert read["From"] == "shop@shop.example"
+    assert request.envelope_id not in repr(replace(request, sender=""))
+    with pytest.raises(InputError):
+        built(well_done(), reference="order-42")
+
+
+def test_one_click_ends_mails_of_this_type() -> None:
+    """The two lines of RFC 8058 stand in mails of the types named, are signed, and the token says who, in secret."""
+    _, read = built(well_done(), event_type="news.weekly")
+    link = re.fullmatch(r"<https://shop\.example/u/([A-Za-z0-9_-]+)>", read["List-Unsubscribe"].strip())
+    assert link is not None
+    assert read["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    assert well_done().unsubscribed(link[1]) == ("acme", "user-1", "news.weekly")
+    assert well_done().unsubscribed(seal(SECRET, "other", "acme", "user-1", "news.weekly")) is None
+    assert well_done().unsubscribed(seal(SECRET, "unsubscribe", "acme")) is None
+    assert smtp().unsubscribed(link[1]) is None
+    assert {"list-unsubscribe", "list-unsubscribe-post"} <= set(
+        re.sub(r"\s", "", read["DKIM-Signature"]).partition("h=")[2].partition(";")[0].split(":")
+    )
+    _, other = built(well_done(), event_type="password.reset")
+    assert other["List-Unsubscribe"] is None
+    assert other["List-Unsubscribe-Post"] is None
+
+
+def test_the_whole_mail_is_the_same_again() -> None:
+    """With signature, return path and unsubscribing a second attempt has the same envelope and the same bytes."""
+    first, _ = built(well_done(), event_type="news.weekly")
+    again = well_done().request(
+        message(content(), attempt=2, event_type="news.weekly"), address("bob@example.com"), context(now=1)
+    )
+    assert again == first
+    assert b"DKIM-Signature:" in again.message
+
+
+def test_several_keys_sign() -> None:
+    """A list of keys gives a signature of each, for receivers that know only one of the algorithms."""
+    one = {"domain": "shop.example", "selector": "a", "key": key(SIGNING)}
+    _, read = built(well_done(dkim=[one, {**one, "selector": "b"}]))
+    assert [re.search(r"s=(\w)", line)[1] for line in read.get_all("DKIM-Signature")] == ["a", "b"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"dkim": {"domain": "shop.example", "selector": "a"}}, "dkim"),
+        ({"dkim": {"domian": "shop.example", "selector": "a", "key": "x"}}, "dkim.domian"),
+        ({"dkim": [{"domain": "shop.example", "selector": "a", "key": "x"}]}, "dkim.key"),
+        ({"bounces": "nobody"}, "bounces"),
+        ({"bounces": "a-long-name-for-them@shop.example"}, "bounces"),
+        ({"bounces": "bounces+x@shop.example"}, "bounces"),
+        ({"bounces": "", "bounces_secret": SECRET}, "bounces_secret"),
+        ({"bounces_secret": "short"}, "bounces_secret"),
+        ({"unsubscribe": {"url": "http://shop.example/{token}", "secret": SECRET}}, "unsubscribe.url"),
+        ({"unsubscribe": {"url": "https://shop.example/", "secret": SECRET}}, "unsubscribe.url"),
+        ({"unsubscribe": {"url": "https://shop.example/>{token}", "secret": SECRET}}, "unsubscribe.url"),
+        ({"unsubscribe": {"url": "https://shop.example/{token}", "secret": "short"}}, "unsubscribe.secret"),
+        (
+            {"unsubscribe": {"url": "https://shop.example/{token}", "secret": SECRET, "type": []}},
+            "unsubscribe.type",
+        ),
+    ],
+)
+def test_what_can_not_be_well_done(more: dict[str, object], field: str) -> None:
+    """Mistakes in these options are found at start-up, and named down to the key inside a table."""
+    with pytest.raises(ConfigError) as error:
+        well_done(**more)
+    assert error.value.field == field
+    assert SECRET not in str(error.value)

@@ -98,6 +98,24 @@ async def test_a_mail_arrives_as_it_was_given(mail: MailWire) -> None:
         ]
 
 
+async def test_a_server_that_reports_is_told_what_to_report(mail: MailWire) -> None:
+    """RFC 3461 section 4: with an envelope id, and only where the server offers it, the report is asked for."""
+    wanted = {"envelope_id": "id=1", "recipient": "to+x@example.com"}
+    with serving(lambda peer: talk(peer, {"EHLO": b"250-mx.example\r\n250 DSN"})) as server:
+        await ask(mail, letter(server, **wanted))
+        await ask(mail, letter(server))
+        asked = [line for line in server.received if line[:4] in {b"MAIL", b"RCPT"}]
+        assert asked == [
+            b"MAIL FROM:<from@example.com> RET=HDRS ENVID=id+3D1",
+            b"RCPT TO:<to+x@example.com> NOTIFY=FAILURE,DELAY ORCPT=rfc822;to+2Bx@example.com",
+            b"MAIL FROM:<from@example.com>",
+            b"RCPT TO:<to@example.com>",
+        ]
+    with serving(talk) as server:
+        await ask(mail, letter(server, **wanted))
+        assert b"RCPT TO:<to+x@example.com>" in server.received
+
+
 @pytest.mark.parametrize(
     ("key", "reply", "stage"),
     [

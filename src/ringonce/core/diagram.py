@@ -12,6 +12,7 @@ from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import Budgets, InDoubt, OnAuth, Policy
 from ringonce.model.transition import (
     Answered,
+    Approved,
     Cancel,
     Enqueued,
     Expire,
@@ -19,6 +20,8 @@ from ringonce.model.transition import (
     LeaseLost,
     Read,
     Receipt,
+    Regenerated,
+    Rejected,
     Resolve,
     Retry,
     TransitionEvent,
@@ -56,7 +59,7 @@ def _events(state: State) -> Iterator[TransitionEvent]:
     """What may happen to it, with attempt numbers that mean something to it."""
     if not state.version:
         yield from (Enqueued(_NOW), Enqueued(_NOW, cancelled=True), Enqueued(_NOW, "rule"))
-        yield Enqueued(_NOW, expires_at=_NOW)
+        yield from (Enqueued(_NOW, expires_at=_NOW), Enqueued(_NOW, drafted_by="somebody"))
         return
     if state.open or state.final or state.status is Status.IN_DOUBT:
         number = state.attempts + 1
@@ -67,6 +70,8 @@ def _events(state: State) -> Iterator[TransitionEvent]:
         yield from (Receipt(number, kind) for kind in ("delivered", "read", "failed"))
     yield from (Read(), Cancel("somebody"), Expire(), Retry("somebody"), Retry("somebody", force=True))
     yield from (Resolve(verdict, "somebody") for verdict in Verdict)
+    yield from (Approved("somebody"), Approved("somebody", version=-1), Rejected("somebody"))
+    yield from (Regenerated("somebody", barred=barred) for barred in ("", "why"))
 
 
 def transitions() -> dict[tuple[str, str], set[str]]:
@@ -88,12 +93,13 @@ def transitions() -> dict[tuple[str, str], set[str]]:
             state.assumed,
             bool(state.attempts),
             bool(state.version),
+            state.rests_on is None,
         )
         if kind in seen:
             continue
         seen.add(kind)
         last = state
-        if state.version and not state.final and state.status is not Status.IN_DOUBT and not state.open:
+        if state.version and not state.idle and state.status is not Status.IN_DOUBT and not state.open:
             waiting.append(replace(state, open=True))
         for event, policy in product(_events(state), _POLICIES):
             waiting.extend(_seen(found, state, event, policy))

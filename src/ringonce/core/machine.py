@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, assert_never
 
-from ringonce.core import tally
+from ringonce.core import refusals, tally
 from ringonce.core.backoff import delay
+from ringonce.core.standing import BUG, illegal, no_doubt, noted, over, read, refuse, unready, unsure
 from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import Outcome, OutcomeClass
@@ -42,8 +43,8 @@ from ringonce.model.transition import (
     Pause,
     Read,
     Receipt,
-    Refusal,
     Regenerated,
+    Rejected,
     Resolve,
     Retry,
     Send,
@@ -55,7 +56,6 @@ from ringonce.model.transition import (
 
 Handler: TypeAlias = Callable[[State, Any, int, float, Policy], Step]
 
-_BUG: Final = "report it: a bug of ours"
 NEW: Final = State(Status.PENDING)
 """What Enqueued steps: a notification that does not exist yet."""
 LOOKUP_AFTER: Final = 60 * SECOND
@@ -209,7 +209,7 @@ def _refused(
                 return _wait(g, now + AUTH_PROBE_AFTER, error, effects, notes)
             return _wait(g, now, error, (*effects, Pause("channel", outcome.cls.value)), notes)
         case OutcomeClass.ACCEPTED:
-            raise IllegalTransition("an accepted answer is no refusal", mend=_BUG)
+            raise IllegalTransition("an accepted answer is no refusal", mend=BUG)
         case _:
             assert_never(outcome.cls)
 
@@ -237,20 +237,17 @@ def _doubt(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, po
 # --- handlers: what the table calls --------------------------------------------------------------------------------
 
 
-def _illegal(s: State, e: TransitionEvent, _now: int, _jitter: float, _policy: Policy) -> Step:
-    """Only a bug asks for this."""
-    raise IllegalTransition(f"{type(e).__name__} is illegal in status {s.status.value}", mend=_BUG)
-
-
 def _enqueued(s: State, e: Enqueued, now: int, _jitter: float, _policy: Policy) -> Step:
     """Created: a rule, a withdrawn subject or the clock may end it before it begins."""
     if s.version:
-        raise IllegalTransition("a notification is enqueued once", mend=_BUG)
+        raise IllegalTransition("a notification is enqueued once", mend=BUG)
     new = State(Status.PENDING, 0, next_attempt_at=e.due_at, expires_at=e.expires_at)
     if e.cancelled:
         return tally.ended(new, Status.CANCELLED, tally.WITHDRAWN)
     if e.suppressed_by is not None:
         return tally.ended(new, Status.SUPPRESSED, Note("suppressed", {"reason": e.suppressed_by}))
+    if e.drafted_by is not None:
+        return tally.drafted(tally.renewed(new, Status.DRAFT), "created", e.drafted_by)
     if e.expires_at is not None and e.expires_at <= now:
         return tally.ended(new, Status.EXPIRED, Note("expired", {"reason": "expires_at"}))
     if e.invalid is not None:
@@ -351,7 +348,7 @@ def _told(s: State, e: LateAnswer, now: int, jitter: float, policy: Policy) -> S
 def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> Step:
     """The worker is gone and the call had begun."""
     if s.final:
-        return _unsure(s, e, now, jitter, policy)
+        return unsure(s, e, now, jitter, policy)
     if e.attempt in s.unknown:
         return Step(s)
     if not e.crashed_too_often:
@@ -360,15 +357,6 @@ def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> St
     g = tally.ground(s, s.attempts + 1, s.revision, spent, unknown)
     told = Alert("worker_crash", f"attempt {e.attempt}: {tally.CRASHED.text}")
     return _end(g, spent, tally.CRASHED, (told,), ())
-
-
-def _unsure(s: State, e: LeaseLost, _now: int, _jitter: float, _policy: Policy) -> Step:
-    """It was decided while that call ran: one more call whose end nobody knows, and nothing else."""
-    if e.attempt in s.unknown:
-        return Step(s)
-    # In doubt, the doubt stays about the attempt that it is about.
-    unknown = (e.attempt, *s.unknown) if s.status is Status.IN_DOUBT else (*s.unknown, e.attempt)
-    return tally.known(s, unknown, attempts=s.attempts + 1)
 
 
 def _receipt(s: State, e: Receipt, now: int, jitter: float, policy: Policy) -> Step:
@@ -387,32 +375,12 @@ def _receipt(s: State, e: Receipt, now: int, jitter: float, policy: Policy) -> S
     return Step(made.state, made.effects, (note, *made.notes))
 
 
-def _noted(s: State, e: Receipt, _now: int, _jitter: float, _policy: Policy) -> Step:
-    """Nothing was sent as this notification; providers say all sorts of things."""
-    return Step(s, (), (Note("receipt", {"attempt": e.attempt, "kind": e.kind, "code": None}),))
-
-
-def _read(s: State, _e: Read, _now: int, _jitter: float, _policy: Policy) -> Step:
-    """A fact on it, not a status."""
-    return Step(s, (), (Note("read"),))
-
-
-def _refuse(s: State, code: str, text: str) -> Step:
-    """Nothing changes, and the caller learns why."""
-    return Step(s, refused=Refusal(code, text))
-
-
-def _over(s: State, _e: TransitionEvent, _now: int, _jitter: float, _policy: Policy) -> Step:
-    """It has ended."""
-    return _refuse(s, "already_final", f"it is {s.status.value} already")
-
-
 def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy) -> Step:
     """Cancelled or expired, unless a call has begun: a cancel beats a claim and loses to a mark."""
     if s.final:
-        return _over(s, e, now, jitter, policy)
+        return over(s, e, now, jitter, policy)
     if s.open:
-        return _refuse(s, "too_late", f"attempt {s.attempts + 1} has started")
+        return refuse(s, "too_late", f"attempt {s.attempts + 1} has started")
     if isinstance(e, Cancel):
         return tally.ended(s, Status.CANCELLED, Note("cancelled", {"by": e.by, "reason": e.reason}))
     return tally.ended(s, Status.EXPIRED, Note("expired", {"reason": e.reason}))
@@ -431,24 +399,10 @@ def _resolve(s: State, e: Resolve, now: int, _jitter: float, policy: Policy) -> 
     return _retry(g, s.spent, used, budget, now, error, policy, (), (note,), armed=True)
 
 
-def _no_doubt(s: State, e: Resolve, now: int, jitter: float, policy: Policy) -> Step:
-    """There is no doubt to decide."""
-    return _over(s, e, now, jitter, policy) if s.final else _refuse(s, "conflict", "nothing is in doubt")
-
-
 def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> Step:
     """A person wants it sent (again): a new revision with all budgets."""
-    if s.status is Status.SENT and not e.force:
-        return _refuse(s, "conflict", "it is sent already; force sends it once more")
-    if s.open:
-        return _refuse(s, "too_late", f"attempt {s.attempts + 1} has started")
-    if s.unknown and not e.force:
-        numbers = ", ".join(str(n) for n in s.unknown)
-        return _refuse(
-            s, "in_doubt", f"attempt {numbers} may have arrived; force sends it again all the same"
-        )
-    if s.expires_at is not None and s.expires_at <= now:
-        return _refuse(s, "expired", "its expires_at has passed; accept a new event instead")
+    if (refused := refusals.retry(s, e, now)) is not None:
+        return Step(s, refused=refused)
     state = State(
         Status.PENDING, s.version + 1, s.revision + 1, s.attempts, Spent(s.attempts), s.unknown, tally.CLOSED, now,
         s.last_error, None, None, s.expires_at,
@@ -457,17 +411,44 @@ def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> S
     return Step(state, (Send(now, armed=True),), (note,))
 
 
-def _unready(s: State, e: Retry, now: int, jitter: float, policy: Policy) -> Step:
-    """It waits for its turn, or it ended in a way that no retry mends."""
-    return _over(s, e, now, jitter, policy) if s.final else _refuse(s, "conflict", f"it is {s.status.value}")
+# --- drafts ------------------------------------------------------------------------------------------------------
+
+
+def _approved(s: State, e: Approved, now: int, _jitter: float, _policy: Policy) -> Step:
+    """It may be sent. One that failed for good is queued anew, as another revision; one that waits waits on."""
+    if s.status in refusals.WAITING or (s.status is Status.FAILED and not s.final):
+        return Step(s)  # no second job
+    if (refused := refusals.approve(s, e, now)) is not None:
+        return Step(s, refused=refused)
+    state = tally.renewed(s, Status.PENDING, due=now, error=s.last_error, until=s.expires_at, ended=s.final)
+    made = tally.drafted(state, "approved", e.by, auto=e.auto)
+    return Step(state, (Send(now, armed=True), *made.effects), made.notes)
+
+
+def _regenerated(s: State, e: Regenerated, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """Another text, which nobody has approved. What was approved before is another revision, its budgets are full."""
+    if (refused := refusals.regenerate(s, e)) is not None:
+        return Step(s, refused=refused)
+    published = s.status is Status.SENT or s.rests_on is not None
+    until = e.until if published else None
+    state = tally.renewed(s, Status.DRAFT, until=until, ended=s.status is not Status.DRAFT)
+    return tally.drafted(state, "regenerated", e.by)
+
+
+def _rejected(s: State, e: Rejected, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """A draft, or what is left of it after its last attempt failed, is put aside."""
+    if (refused := refusals.reject(s, e)) is not None:
+        return Step(s, refused=refused)
+    state = tally.ended(s, Status.CANCELLED, tally.WITHDRAWN).state
+    return tally.drafted(state, "rejected", e.by, reason=e.reason)
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
 
-ILLEGAL: Final[Handler] = _illegal
+ILLEGAL: Final[Handler] = illegal
 _ = ILLEGAL
 
-# Approved, Regenerated, LookedUp and Fold are illegal until drafts, look-ups and digests exist.
+# LookedUp and Fold are illegal until look-ups and digests exist.
 # fmt: off
 _COLUMNS: Final = (
     Status.DRAFT, Status.PENDING, Status.FAILED, Status.IN_DOUBT, Status.SENT, Status.SUPPRESSED, Status.MERGED,
@@ -476,18 +457,19 @@ _COLUMNS: Final = (
 _ROWS: Final[dict[type[TransitionEvent], tuple[Handler, ...]]] = {
     #             draft      pending    failed     in_doubt   sent       suppressed merged     cancelled  expired
     Enqueued:    (_,         _enqueued, _,         _,         _,         _,         _,         _,         _),
-    Approved:    (_,         _,         _,         _,         _,         _,         _,         _,         _),
-    Regenerated: (_,         _,         _,         _,         _,         _,         _,         _,         _),
+    Approved:    (*[_approved] * 9,),
+    Regenerated: (*[_regenerated] * 9,),
+    Rejected:    (*[_rejected] * 9,),
     Answered:    (_,         _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
-    LateAnswer:  (_,         _late,     _late,     _decided,  _proved,   _,         _,         _told,     _told),
-    LeaseLost:   (_,         _lost,     _lost,     _unsure,   _unsure,   _,         _,         _unsure,   _unsure),
+    LateAnswer:  (_told,     _late,     _late,     _decided,  _proved,   _,         _,         _told,     _told),
+    LeaseLost:   (_,         _lost,     _lost,     unsure,    unsure,    _,         _,         unsure,    unsure),
     LookedUp:    (_,         _,         _,         _,         _,         _,         _,         _,         _),
-    Receipt:     (_noted,    _receipt,  _receipt,  _receipt,  _receipt,  _noted,    _noted,    _receipt,  _receipt),
-    Read:        (_read,     _read,     _read,     _read,     _read,     _read,     _read,     _read,     _read),
-    Cancel:      (_stop,     _stop,     _stop,     _stop,     _over,     _over,     _over,     _over,     _over),
-    Expire:      (_stop,     _stop,     _stop,     _stop,     _over,     _over,     _over,     _over,     _over),
-    Resolve:     (_no_doubt, _no_doubt, _no_doubt, _resolve,  _no_doubt, _no_doubt, _no_doubt, _no_doubt, _no_doubt),
-    Retry:       (_unready,  _unready,  _retried,  _retried,  _retried,  _unready,  _unready,  _unready,  _unready),
+    Receipt:     (noted,     _receipt,  _receipt,  _receipt,  _receipt,  noted,     noted,     _receipt,  _receipt),
+    Read:        (read,      read,      read,      read,      read,      read,      read,      read,      read),
+    Cancel:      (_stop,     _stop,     _stop,     _stop,     over,      over,      over,      over,      over),
+    Expire:      (_stop,     _stop,     _stop,     _stop,     over,      over,      over,      over,      over),
+    Resolve:     (no_doubt,  no_doubt,  no_doubt,  _resolve,  no_doubt,  no_doubt,  no_doubt,  no_doubt,  no_doubt),
+    Retry:       (unready,   unready,   _retried,  _retried,  _retried,  unready,   unready,   unready,   unready),
     Fold:        (_,         _,         _,         _,         _,         _,         _,         _,         _),
 }
 # fmt: on

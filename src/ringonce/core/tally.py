@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ringonce.core.backoff import delay
-from ringonce.model.notification import LastError, Spent, State
+from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
 from ringonce.model.proposals import MASS_INVALIDATION, MOVED
 from ringonce.model.transition import Effect, Emit, Invalidate, Note, Pause, Step
 
 if TYPE_CHECKING:
-    from ringonce.model.notification import Status
     from ringonce.model.policy import Policy
 
 DISPATCHED: Final = "notification.dispatched"
@@ -174,10 +173,14 @@ def same(old: State, new: State) -> bool:
 
 
 def ground(s: State, attempts: int, revision: int, spent: Spent, unknown: tuple[int, ...]) -> State:
-    """The ground for what follows a failed call: the old facts with the call accounted for, in its revision."""
+    """The ground for what follows a failed call: the old facts with the call accounted for, in its revision.
+
+    What an unsent one rests on is an earlier text of it, which stays published; what was sent is taken back.
+    """
+    rests_on = None if s.status is Status.SENT else s.rests_on
     return State(
         s.status, s.version + 1, revision, attempts, spent, unknown, CLOSED, None,
-        s.last_error, s.message_id, None, s.expires_at,
+        s.last_error, s.message_id, rests_on, s.expires_at,
     )  # fmt: skip
 
 
@@ -206,11 +209,40 @@ def taken_back(s: State, attempt: int, outcome: Outcome, policy: Policy, revisio
 
 
 def on(g: State, status: Status, spent: Spent, due: int | None, error: LastError | None) -> State:
-    """A new state on ``g``. What is no success rests on nothing."""
+    """A new state on ``g``."""
     return State(
         status, g.version, g.revision, g.attempts, spent, g.unknown, CLOSED, due,
-        error, g.message_id, None, g.expires_at,
+        error, g.message_id, g.rests_on, g.expires_at,
     )  # fmt: skip
+
+
+def renewed(
+    s: State,
+    status: Status,
+    *,
+    due: int | None = None,
+    error: LastError | None = None,
+    until: int | None = None,
+    ended: bool = False,
+) -> State:
+    """A draft that begins (anew) with full budgets, in another revision if one has ``ended``.
+
+    What is published of it is remembered, for the next call replaces that.
+    """
+    message_id = None if s.rests_on is None else s.message_id
+    return State(
+        status, s.version + 1, s.revision + ended, s.attempts, Spent(s.attempts), s.unknown, CLOSED, due,
+        error, message_id, s.rests_on, until,
+    )  # fmt: skip
+
+
+def drafted(state: State, what: str, by: str, **more: object) -> Step:
+    """A person, or the mode ``auto``, did something about a draft: told in the timeline, and published."""
+    facts = {"by": by, **{name: value for name, value in more.items() if value}}
+    told = {**facts, "status": state.status.value, "revision": state.revision, "version": state.version}
+    return Step(
+        state, (Emit(f"draft.{what}", told),), (Note(f"draft_{what}", {**facts, "revision": state.revision}),)
+    )
 
 
 def released(s: State) -> State:

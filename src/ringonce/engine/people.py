@@ -109,6 +109,13 @@ class People:
             [Invalidation(item.id, item.value, reason) for item in found], tenant=tenant
         )
 
+    def unsubscribed(self, channel: str, token: str) -> tuple[str, str, str] | None:
+        """Who followed the link of a mail to end mails like it: tenant, recipient, event type. None: forged.
+
+        Raises NotFoundError for an unknown channel.
+        """
+        return self._entry(channel).provider.unsubscribed(token)
+
     # --- in-app copies ---
 
     async def inbox(

@@ -43,7 +43,10 @@ class MailServer:
 @quick
 @dataclass(frozen=True, slots=True)
 class MailRequest:
-    """One envelope with one recipient. ``final_timeout``: seconds to wait for the reply after the last dot."""
+    """One envelope with one recipient. ``final_timeout``: seconds to wait for the reply after the last dot.
+
+    ``envelope_id``: where the server can report on deliveries (RFC 3461), its reports carry it.
+    """
 
     server: MailServer
     sender: str
@@ -52,6 +55,7 @@ class MailRequest:
     timeout: float = 30.0
     connect_timeout: float = 10.0
     final_timeout: float = 600.0
+    envelope_id: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ class State:
     ``version`` grows by one with each step that changes something. ``attempts``: counted calls, all revisions.
     ``unknown``: numbers of the attempts that never got a verdict. ``open``: an attempt has begun under a live
     lease and its answer is awaited. ``rests_on``: the attempt that made it sent (by fact or by assumption; on a
-    cancelled or expired one: a late answer proved that it had been sent all the same).
+    cancelled or expired one: a late answer proved that it had been sent all the same; on one that was written anew:
+    what is published of it, which its next call replaces).
     Times are microseconds UTC.
     """
 
@@ -85,6 +86,11 @@ class State:
         return self.status in FINAL or (self.status is Status.FAILED and self.next_attempt_at is None)
 
     @property
+    def idle(self) -> bool:
+        """Nothing is due: it has ended, or waits for a person's approval."""
+        return self.final or self.status is Status.DRAFT
+
+    @property
     def assumed(self) -> bool:
         """Sent by assumption: the attempt that it rests on never got a verdict."""
         return self.status is Status.SENT and self.rests_on in self.unknown
@@ -92,10 +98,9 @@ class State:
     @property
     def maybe_sent(self) -> bool:
         """Ended as not sent, although an attempt without verdict may have reached the person."""
-        ended = self.status in {Status.CANCELLED, Status.EXPIRED} or (
-            self.status is Status.FAILED and self.final
-        )
-        return ended and (bool(self.unknown) or self.rests_on is not None)
+        if self.status in {Status.CANCELLED, Status.EXPIRED}:
+            return bool(self.unknown) or self.rests_on is not None
+        return self.status is Status.FAILED and self.final and bool(self.unknown)
 
 
 @quick
@@ -131,7 +136,10 @@ class Content:
 @quick
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a provider turns into a request. ``reference`` is the client reference of this revision."""
+    """What a provider turns into a request. ``reference`` is the client reference of this revision.
+
+    ``replaces``: an earlier revision is published, and this one is to take its place (``Provider.edits``).
+    """
 
     id: UUID
     reference: str
@@ -146,3 +154,4 @@ class Message:
     priority: str = "normal"
     collapse: str | None = None
     expires_at: int | None = None
+    replaces: bool = False

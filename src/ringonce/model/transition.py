@@ -22,6 +22,7 @@ class Enqueued:
 
     ``invalid``: why it has no text (its template failed); it has failed for good before it began.
     ``stored``: writing it down is all that its channel does, so it is sent as soon as it is due.
+    ``drafted_by``: who wrote it, as a draft that waits for approval.
     """
 
     due_at: int
@@ -30,18 +31,38 @@ class Enqueued:
     cancelled: bool = False
     invalid: str | None = None
     stored: bool = False
+    drafted_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """A person approved the draft."""
+    """The draft may be sent: a person said so, or (``auto``) its mode. ``version``: that of the text that was seen."""
 
     by: str
+    version: int | None = None
+    auto: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Regenerated:
-    """The draft's text was written anew."""
+    """The draft's text was written anew. ``version``: that of the text that it replaces, if the writer knows it.
+
+    ``barred``: why an answer that is published can not be replaced; empty: it can, until ``until`` (microseconds).
+    """
+
+    by: str
+    version: int | None = None
+    barred: str = ""
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A person decided against the draft."""
+
+    by: str
+    reason: str = ""
+    version: int | None = None
 
 
 @quick
@@ -148,6 +169,7 @@ TransitionEvent = (
     Enqueued
     | Approved
     | Regenerated
+    | Rejected
     | Answered
     | LateAnswer
     | LeaseLost

@@ -11,11 +11,9 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.header import Header
-from email.message import EmailMessage
-from email.policy import SMTP
 from email.utils import format_datetime
-from functools import cached_property, lru_cache
+from fnmatch import fnmatchcase
+from functools import cached_property
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ringonce.provider import (
@@ -33,6 +31,10 @@ from ringonce.provider import (
     OutcomeClass,
     Provider,
     Rule,
+    dkim,
+    mime,
+    seal,
+    verp,
 )
 
 _RFC5321 = "RFC 5321 section 4.2"
@@ -47,6 +49,8 @@ _A = OutcomeClass.AUTH
 
 _BEFORE_DATA = ("CONNECT", "EHLO", "AUTH", "MAIL", "RCPT")
 _BROKEN = (Fault.WRITE_RESET, Fault.READ_TIMEOUT, Fault.RESET_BEFORE_STATUS)
+UNSUBSCRIBE = "unsubscribe"
+"""What the token of a link is sealed for (``core.seal``)."""
 _4YZ = range(400, 500)
 _5YZ = range(500, 600)
 _WAIT = (
@@ -252,17 +256,45 @@ RULES: tuple[Rule, ...] = (
 
 
 @dataclass(frozen=True)
+class DkimOptions:
+    """``domain`` and ``selector``: where the public key is published; ``key``: the private one, RSA or Ed25519, PEM."""
+
+    domain: str
+    selector: str
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class UnsubscribeOptions:
+    """``url``: where one click leads, with ``{token}`` in it; ``secret``: what the token is sealed with.
+
+    ``types``: the event types whose mails may be unsubscribed from; ``news.*`` names all that begin so.
+    """
+
+    url: str
+    secret: str = field(repr=False)
+    types: tuple[str, ...] = ("*",)
+
+
+@dataclass(frozen=True)
 class SmtpOptions:
     """``url``: smtp://user:password@host:port, smtps:// for TLS from the start; ``?tls=`` none, auto or starttls.
 
     Without ``?tls=`` STARTTLS is required where a password would travel to another machine, else used if offered.
-    ``from``: the sender's address. ``from_name``: shown beside it. ``reply_to``: where answers go.
+    ``from``: the sender's address. ``from_name``: shown beside it. ``reply_to``: where answers go. ``dkim``: the key
+    that signs, as a table of ``domain``, ``selector`` and ``key`` (RSA or Ed25519, PEM), or a list of such tables.
+    ``bounces``: the mailbox that mails come back to; ``bounces_secret``: what proves that they did. ``unsubscribe``: a
+    table of ``url`` with ``{token}`` in it, ``secret``, and ``types`` of events (all of them; ``news.*``).
     """
 
     url: str = field(repr=False)
     from_: str
     from_name: str = ""
     reply_to: str = ""
+    dkim: DkimOptions | tuple[DkimOptions, ...] = ()
+    bounces: str = ""
+    bounces_secret: str = field(default="", repr=False)
+    unsubscribe: UnsubscribeOptions | None = None
 
 
 class Smtp(Provider):
@@ -279,16 +311,20 @@ class Smtp(Provider):
     Options = SmtpOptions
 
     def __init__(self, options: SmtpOptions) -> None:
-        """Read the URL and check the addresses. Raises ConfigError."""
+        """Read the URL, check the addresses and keys. Raises ConfigError."""
         super().__init__(options)
         self._server = _server(options.url)
         self._sender = _configured(options.from_, "from")
         reply_to = _configured(options.reply_to, "reply_to") if options.reply_to else ""
-        if len(options.from_name) > 200 or _CONTROL.search(options.from_name):
+        if len(options.from_name) > 200 or mime.CONTROL.search(options.from_name):
             raise ConfigError("it must be one line of at most 200 characters", field="from_name")
-        sender = f"{_phrase(options.from_name)} <{self._sender}>" if options.from_name else self._sender
+        sender = f"{mime.phrase(options.from_name)} <{self._sender}>" if options.from_name else self._sender
         self._head = f"From: {sender}\r\n" + (f"Reply-To: {reply_to}\r\n" if reply_to else "")
         self._domain = self._sender.rpartition("@")[2]
+        keys = options.dkim if isinstance(options.dkim, tuple) else (options.dkim,)
+        self._signers = tuple(dkim.Signer(key.domain, key.selector, key.key) for key in keys)
+        self._bounces = _bounces(options)
+        _check_unsubscribe(options.unsubscribe)
 
     @cached_property
     def account(self) -> str:
@@ -298,87 +334,67 @@ class Smtp(Provider):
 
     def address(self, value: object) -> str:
         """One mailbox, local part as given, domain in lower-case ASCII. Raises InputError."""
-        return mailbox(value)
+        return mime.mailbox(value)
 
     def check(self, content: Content) -> None:
         """Refuse data, and a title that would not be one header line."""
         super().check(content)
-        _subject(content)
+        mime.subject(content)
 
     def request(self, message: Message, address: Address, context: Context) -> MailRequest:
         """The envelope and the whole message; the same bytes whenever it is built for the same reference."""
         content = message.content
-        recipient = mailbox(address.value)
+        recipient = mime.mailbox(address.value)
         if not _REFERENCE.fullmatch(message.reference):
             raise InputError("the reference can not stand in a Message-ID", field="reference")
-        date = format_datetime(datetime.fromtimestamp(message.created_at // 1_000_000, UTC))
+        at = message.created_at // 1_000_000
+        date = format_datetime(datetime.fromtimestamp(at, UTC))
         head = (
             f"Date: {date}\r\nMessage-ID: <{message.reference}@{self._domain}>\r\n"
-            f"{self._head}To: {recipient}\r\n{_subject(content)}Auto-Submitted: auto-generated\r\n"
+            f"{self._head}To: {recipient}\r\n{mime.subject(content)}Auto-Submitted: auto-generated\r\n"
+            f"{self._unsubscribe(message)}"
         )
+        mail = head.encode("ascii") + mime.body(content.text, content.html)
+        sender, envelope_id = self._sender, None
+        if self._bounces is not None:
+            local, domain = self._bounces
+            envelope_id = verp.tag(message.reference, self.options.bounces_secret)
+            sender = f"{local}+{envelope_id}@{domain}"
         return MailRequest(
             server=self._server,
-            sender=self._sender,
+            sender=sender,
             recipient=recipient,
-            message=head.encode("ascii") + _body(content.text, content.html),
+            message=dkim.signed(mail, self._signers, at),
             timeout=max(context.timeout, 30.0),
+            envelope_id=envelope_id,
+        )
+
+    def unsubscribed(self, token: str) -> tuple[str, str, str] | None:
+        """What a token in a link of ours says."""
+        options = self.options.unsubscribe
+        said = None if options is None else seal.unseal(options.secret, UNSUBSCRIBE, token)
+        return None if said is None or len(said) != 3 else (said[0], said[1], said[2])
+
+    def _unsubscribe(self, message: Message) -> str:
+        """RFC 2369 section 3.2, RFC 8058 section 3.1: both lines, for the types of mail that can be unsubscribed."""
+        options = self.options.unsubscribe
+        if options is None or not any(fnmatchcase(message.event_type, type_) for type_ in options.types):
+            return ""
+        token = seal.seal(options.secret, UNSUBSCRIBE, message.tenant, message.recipient, message.event_type)
+        return (
+            f"List-Unsubscribe:\r\n <{options.url.replace('{token}', token)}>\r\n"
+            "List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"
         )
 
 
 _REFERENCE = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
-# Also what str.splitlines takes for the end of a line: a header must stay one line for every reader.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-_LOCAL = re.compile(rf"{_ATOM}(?:\.{_ATOM})*")
-_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_POLICY = SMTP.clone(
-    cte_type="7bit"
-)  # no 8BITMIME needed: base64 or quoted-printable, and short lines, everywhere
 _TLS = ("none", "auto", "starttls")
-
-
-def mailbox(value: object) -> str:
-    """Check one e-mail address and bring it to its canonical form.
-
-    RFC 5321: local part up to 64 octets, address up to 254 (erratum 1690 of RFC 3696). An international domain
-    becomes its ASCII form; a local part outside ASCII would need SMTPUTF8 on the whole way and is refused, as are
-    quoted local parts and address literals. Raises InputError; the message never repeats the address.
-    """
-    if not isinstance(value, str):
-        raise _bad("an e-mail address is a text", "give name@example.com")
-    text = value.strip(" ")
-    if _CONTROL.search(text):
-        raise _bad("it holds a line break or another control character", "give name@example.com alone")
-    local, at, domain = text.rpartition("@")
-    if not at or re.search(r'[\s<>,;:"()\\\[\]@]', local) or re.search(r"[\s<>,;]", domain):
-        raise _bad(
-            "it is not one plain mailbox", "give name@example.com, without display name, quotes or comments"
-        )
-    if not local.isascii():
-        raise _bad(
-            "letters outside ASCII before the @ are not supported", "use an ASCII address of this mailbox"
-        )
-    if len(local) > 64 or not _LOCAL.fullmatch(local):
-        raise _bad(
-            "the part before the @ is not valid",
-            "see RFC 5321 section 4.5.3.1.1: up to 64 letters, digits, dots between",
-        )
-    try:
-        ascii_domain = domain.encode("idna").decode("ascii").lower()
-    except UnicodeError:
-        raise _bad("the domain is not valid", "check the part after the @") from None
-    if len(local) + 1 + len(ascii_domain) > 254 or not all(map(_LABEL.fullmatch, ascii_domain.split("."))):
-        raise _bad("the domain is not valid", "check the part after the @")
-    return f"{local}@{ascii_domain}"
-
-
-def _bad(message: str, mend: str) -> InputError:
-    return InputError(message, field="address", mend=mend)
+_LINK = re.compile(r"https://[\x21\x23-\x3b\x3d\x3f-\x7e]+")
 
 
 def _configured(value: str, key: str) -> str:
     try:
-        return mailbox(value)
+        return mime.mailbox(value)
     except InputError as error:
         raise ConfigError(error.message, field=key, mend=error.mend) from None
 
@@ -410,46 +426,39 @@ def _server(url: str) -> MailServer:
     return MailServer(host, port or (465 if tls == "implicit" else 587), tls, user, password)
 
 
-def _encoded(text: str, before: int) -> str:
-    """Encoded words (RFC 2047) folded at 76 columns; ``before``: columns taken on the first line."""
-    return Header(text, "utf-8", maxlinelen=76, header_name="x" * before).encode(linesep="\r\n")
-
-
-def _phrase(name: str) -> str:
-    if name.isascii():
-        return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return _encoded(name, len("From"))
-
-
-def _subject(content: Content) -> str:
-    """The header line, from the title or else the beginning of the text. Raises InputError on a line break in it."""
-    title = content.title or ""
-    if _CONTROL.search(title):
-        raise InputError(
-            "a title is one line", field="content.title", mend="remove line breaks and control characters"
+def _bounces(options: SmtpOptions) -> tuple[str, str] | None:
+    """Local part and domain of the return path; None: there is none of its own. Raises ConfigError."""
+    if not options.bounces:
+        if options.bounces_secret:
+            raise ConfigError("it proves nothing without bounces", field="bounces_secret", mend="set bounces")
+        return None
+    local, _, domain = _configured(options.bounces, "bounces").rpartition("@")
+    room = 64 - 1 - verp.LONGEST
+    if len(local) > room or "+" in local:
+        raise ConfigError(
+            f"before the @ there may be {room} characters without +: the rest says which mail came back",
+            field="bounces",
+            mend='e.g. bounces = "bounces@example.com"',
         )
-    if len(title) > 900:
-        raise InputError("a title has at most 900 characters", field="content.title", mend="shorten it")
-    if not title and content.text:
-        title = _CONTROL.split(content.text.strip(), maxsplit=1)[0][:78].strip()
-    if not title:
-        return ""
-    plain = title.isascii() and len(title) <= 60 and "=?" not in title
-    return f"Subject: {title if plain else _encoded(title, len('Subject'))}\r\n"
+    _check_secret(options.bounces_secret, "bounces_secret")
+    return local, domain
 
 
-@lru_cache(maxsize=32)
-def _body(text: str | None, html: str | None) -> bytes:
-    """MIME headers and body. Building it costs milliseconds and all recipients of an event share it."""
-    mail = EmailMessage(policy=_POLICY)
-    mail["MIME-Version"] = "1.0"
-    if html and text:
-        mail.set_content(text)
-        mail.add_alternative(html, subtype="html")
-        # By itself the library draws a random one, and a repeat would differ from the first.
-        mail.set_boundary("=_" + hashlib.sha256(f"{len(text)}:{text}{html}".encode()).hexdigest()[:32])
-    elif html:
-        mail.set_content(html, subtype="html")
-    else:
-        mail.set_content(text or "")
-    return mail.as_bytes()
+def _check_unsubscribe(options: UnsubscribeOptions | None) -> None:
+    """RFC 8058 section 3.1 asks for HTTPS. Raises ConfigError."""
+    if options is None:
+        return
+    if not _LINK.fullmatch(options.url) or options.url.count("{token}") != 1 or len(options.url) > 500:
+        raise ConfigError(
+            "it must be an https:// URL of visible ASCII with {token} in it",
+            field="unsubscribe.url",
+            mend='e.g. url = "https://shop.example/unsubscribe/{token}"',
+        )
+    _check_secret(options.secret, "unsubscribe.secret")
+
+
+def _check_secret(secret: str, key: str) -> None:
+    if len(secret) < 16:
+        raise ConfigError(
+            "a secret has at least 16 characters", field=key, mend="e.g. from: openssl rand -base64 24"
+        )

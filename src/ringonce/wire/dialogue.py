@@ -163,9 +163,14 @@ class Dialogue:
             options.append(b"BODY=8BITMIME")
         if wide and offers("smtputf8"):
             options.append(b"SMTPUTF8")
+        wanted = []
+        if request.envelope_id is not None and offers("dsn"):
+            # RFC 3461 section 4: who it was for as we wrote it, and that a delay is told; the headers are enough.
+            options += [b"RET=HDRS", b"ENVID=" + _xtext(request.envelope_id)]
+            wanted = [b"NOTIFY=FAILURE,DELAY", b"ORCPT=rfc822;" + _xtext(request.recipient)]
         await self._command(_DONE, b"MAIL", b"FROM:<%b>" % request.sender.encode(), *options)
         self.stage = "RCPT"
-        await self._command(_DONE, b"RCPT", b"TO:<%b>" % request.recipient.encode())
+        await self._command(_DONE, b"RCPT", b"TO:<%b>" % request.recipient.encode(), *wanted)
         self.stage = "DATA_BODY"
         await self._command(_GO_ON, b"DATA")
 
@@ -283,6 +288,14 @@ def _looked_at(future: asyncio.Future[Any]) -> None:
     """Its failure shows elsewhere too; asyncio must not report it as forgotten."""
     if not future.cancelled():
         future.exception()
+
+
+def _xtext(text: str) -> bytes:
+    """RFC 3461 section 4: visible ASCII as it is, but + and =; anything else as + and two digits."""
+    return b"".join(
+        bytes((octet,)) if 0x21 <= octet <= 0x7E and octet not in b"+=" else b"+%02X" % octet  # noqa: PLR2004
+        for octet in text.encode()
+    )
 
 
 def _stuffed(message: bytes) -> bytes:
