@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.model.outcome import OutcomeClass
-from ringonce.model.proposals import MASS_INVALIDATION, MOVED
-from ringonce.model.transition import Answered, Receipt
+from ringonce.model.proposals import MOVED
+from ringonce.model.transition import Alert, Answered, Receipt
 from ringonce.store.schema import attempts
 
 if TYPE_CHECKING:
@@ -145,8 +145,9 @@ class AgainstAddresses:
         alerts = write.alerts
         for verdict in write.invalidate:
             if verdict.doubted and verdict.by in tripped:
-                text = f"{tripped.pop(verdict.by)}: nothing is dropped any more, and it is paused"
-                alerts = (*alerts, (MASS_INVALIDATION, text))
+                why = tripped.pop(verdict.by)
+                told = Alert("mass_invalidation", f"{why}: nothing is dropped any more, and it is paused")
+                alerts = (*alerts, (told.kind, told.text))
         return replace(write, alerts=alerts)
 
     # --- with the rest ----------------------------------------------------------------------------------------
