@@ -103,7 +103,7 @@ def configuration() -> str:
     parts.append(
         "## Not available yet\n\nThese are known and refused with an error: "
         + ", ".join(f"`{name}`" for name in later)
-        + ', `outbox.kind` other than `table`, `in_doubt = "lookup"`.'
+        + ", `outbox.kind` other than `table`."
     )
     return "\n".join(parts)
 

@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ringonce.clock import SystemClock, SystemEntropy
-from ringonce.config import change
+from ringonce.config import change, refuse_lookup
 from ringonce.core.explain import explain
 from ringonce.core.lane import of_account
 from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
 from ringonce.engine.engine import Engine, Settings
+from ringonce.engine.failing import Failing
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
 from ringonce.engine.quarantine import Quarantine
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from uuid import UUID
 
+    from ringonce.engine.receipts import Reply
     from ringonce.model.policy import Channel
+    from ringonce.model.receipt import Callback
     from ringonce.parts import Source
     from ringonce.ports import Accepted, Backlog, Guard, Life, OutboxRow, Row, Settled, Store, Wire
 
@@ -49,7 +52,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce(People, Quarantine):
+class Ringonce(Failing, People, Quarantine):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -106,6 +109,7 @@ class Ringonce(People, Quarantine):
                 outbox=frozenset(kind.value for kind in self.config.outbox.events),
                 keep=self.config.retention,
                 oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
+                audited=frozenset(self.config.audit.types),
             ),
         )
 
@@ -248,6 +252,15 @@ class Ringonce(People, Quarantine):
             raise InputError(f"must be one of {', '.join(Verdict)}", field="verdict") from None
         return await self.engine.resolve(id_, decided, by=by, tenant=tenant)
 
+    # --- what providers report ---
+
+    async def receive(self, channel: str, callback: Callback) -> Reply:
+        """Take a vendor's callback, as ``POST /v1/receipts/{channel}`` does, for an application with a web server.
+
+        It is committed when this returns. Raises ForgedError, NotFoundError, InputError.
+        """
+        return await self.engine.receipts.callback(channel, callback)
+
     # --- reading ---
 
     async def get(self, id_: UUID, *, tenant: str | None = None) -> Life:
@@ -324,7 +337,7 @@ class Ringonce(People, Quarantine):
         if unknown := [key for key, value in changes.items() if value is None and key not in now]:
             change(entry.channel, dict.fromkeys(unknown, False))
         configured = entries(self.config)[name].channel
-        change(configured, wanted)
+        refuse_lookup(change(configured, wanted), looks_up=entry.provider.looks_up)
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
             await self.release_quarantined(name)

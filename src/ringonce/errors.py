@@ -8,6 +8,7 @@
     │   └── TemplateError       a template, or what it needs of the event's data: names file, part and line
     ├── ConflictError           the same event id with another body, or a step that the state forbids
     ├── NotFoundError
+    ├── ForgedError             a callback without a signature that its vendor made, or made just now
     ├── ConfigError             ringonce.toml, RINGONCE_* or a provider's options
     ├── StoreError              the database
     │   ├── StoreUnavailable    unreachable, read-only, out of space: try again later
@@ -69,6 +70,16 @@ class NotFoundError(RingonceError):
     """There is no such thing (for this tenant)."""
 
     code = "not_found"
+
+
+class ForgedError(RingonceError):
+    """A callback does not carry a valid and timely signature of its vendor; nothing was done."""
+
+    code = "forged"
+
+    def __init__(self, message: str = "the signature is missing, wrong or too old") -> None:
+        """Say always the same: what exactly is wrong helps nobody but a forger."""
+        super().__init__(message, mend="compare the channel's secret with the vendor's page, and the clocks")
 
 
 class ConfigError(RingonceError):

@@ -41,6 +41,7 @@ def entries(config: Config) -> dict[str, Entry]:
                 in_doubt=provider.in_doubt,
                 hold_for=provider.hold_for,
                 unknown_budget=provider.unknown_budget,
+                looks_up=provider.looks_up,
             )
         except ConfigError as error:
             wrong.append(error)

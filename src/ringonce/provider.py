@@ -14,17 +14,21 @@ from ringonce.core import dkim, mime, seal, verp
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.es256 import es256, es256_key
-from ringonce.core.sms import phone, segments, sms_text
+from ringonce.core.signature import ed25519, fresh, hmac_hex, hmac_sha1_base64, hs256, plain, prove, several
+from ringonce.core.sms import phone, segments, sms_text, user_data
 from ringonce.core.spelling import JSON_HEADERS, digest, fits, json_call, secret_text, together
 from ringonce.core.text import cut, length
 from ringonce.core.url import http_url
-from ringonce.errors import ConfigError, InputError, PayloadTooLarge
+from ringonce.errors import ConfigError, ForgedError, InputError, NotFoundError, PayloadTooLarge
 from ringonce.model.exchange import (
     Answer,
     Credential,
     Fault,
     HttpAnswer,
     HttpRequest,
+    LibraryAnswer,
+    LibraryCall,
+    LibraryRequest,
     MailAnswer,
     MailRequest,
     MailServer,
@@ -32,20 +36,26 @@ from ringonce.model.exchange import (
     Request,
     ScriptedAnswer,
     ScriptedRequest,
+    SmsAnswer,
+    SmsCenter,
+    SmsRequest,
 )
+from ringonce.model.looking import Finding, Presence
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import InDoubt
 from ringonce.model.quick import quick
+from ringonce.model.receipt import Callback, Report, ReportKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = [
     "JSON_API",
     "JSON_HEADERS",
     "Address",
     "Answer",
+    "Callback",
     "Code",
     "ConfigError",
     "Content",
@@ -53,10 +63,15 @@ __all__ = [
     "Credential",
     "Fault",
     "Features",
+    "Finding",
+    "ForgedError",
     "HttpAnswer",
     "HttpRequest",
     "InDoubt",
     "InputError",
+    "LibraryAnswer",
+    "LibraryCall",
+    "LibraryRequest",
     "MailAnswer",
     "MailRequest",
     "MailServer",
@@ -65,29 +80,44 @@ __all__ = [
     "Outcome",
     "OutcomeClass",
     "PayloadTooLarge",
+    "Presence",
     "Provider",
+    "Report",
+    "ReportKind",
     "Request",
     "Rule",
     "ScriptedAnswer",
     "ScriptedRequest",
+    "SmsAnswer",
+    "SmsCenter",
+    "SmsRequest",
     "classify",
     "cut",
     "digest",
     "dkim",
+    "ed25519",
     "es256",
     "es256_key",
     "fits",
+    "fresh",
+    "hmac_hex",
+    "hmac_sha1_base64",
+    "hs256",
     "http_url",
     "json_bytes",
     "json_call",
     "length",
     "mime",
     "phone",
+    "plain",
+    "prove",
     "seal",
     "secret_text",
     "segments",
+    "several",
     "sms_text",
     "together",
+    "user_data",
     "verp",
 ]
 
@@ -150,13 +180,21 @@ class Provider:
     """With ``InDoubt.HOLD``: microseconds after which it counts as sent; None: a person or a receipt decides."""
     second_send: ClassVar[str] = "shown again"
     """What the receiver makes of a second send under the same client reference."""
+    looks_up: ClassVar[bool] = False
+    """It can be asked what became of a call: ``lookup`` and ``looked`` are written, so ``in_doubt`` may be lookup."""
     unknown_budget: ClassVar[int | None] = None
     push: ClassVar[bool] = False
     stored: ClassVar[bool] = False
     """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""
     transport: ClassVar[str] = "http"
-    """What its answers are: ``http``, ``smtp`` or ``script``."""
+    """What its answers are: ``http``, ``smtp``, ``smpp``, ``library`` or ``script``."""
+    needs: ClassVar[str] = ""
+    """The module that carries its requests, where that is optional; the extra is called like the provider."""
     rules: ClassVar[tuple[Rule, ...]] = ()
+    receipts_by: ClassVar[str] = ""
+    """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``; empty: it reports nothing."""
+    receipts_status: ClassVar[int] = 200
+    """The HTTP status with which it wants callbacks to be answered."""
     Options: ClassVar[type[Any]]
 
     def __init__(self, options: Any) -> None:
@@ -240,6 +278,22 @@ class Provider:
         """Build the one call. Raises InputError when the content can not be sent (becomes invalid_payload)."""
         raise TypeError(f"provider {self.name} builds no request")
 
+    def lookup(self, message: Message, address: Address, context: Context) -> Request:
+        """Build the call that asks what became of ``message``. It changes nothing, and may be made again.
+
+        ``message`` is that of the call without a verdict: its ``reference``, ``revision`` and ``attempt``.
+        """
+        raise TypeError(f"provider {self.name} can not be asked what became of a call")
+
+    @classmethod
+    def looked(cls, answer: Answer, message: Message, context: Context) -> Finding | Outcome:
+        """What the answer to ``lookup`` means: a Finding, or the Outcome of a call that failed.
+
+        A transient, rate-limited or auth outcome is asked again later; any other means that the provider does not
+        tell. ``absent`` once is no proof: it counts when several looks over minutes have said so.
+        """
+        raise TypeError(f"provider {cls.name} can not be asked what became of a call")
+
     @classmethod
     def outcome(cls, answer: Answer, context: Context) -> Outcome:
         """What the answer means: the provider's rules first, then the defaults of the status family.
@@ -247,6 +301,20 @@ class Provider:
         A method of the class, because an answer can be understood without options and credentials.
         """
         return classify(answer, cls.rules, push=cls.push, now=context.now)
+
+    def receipts(self, callback: Callback, context: Context) -> Sequence[Report]:
+        """What a callback of the vendor reports; nothing, when it is about something else. See ``model.receipt``.
+
+        Raises:
+            ForgedError: its signature is missing, wrong or too old. That is looked at before anything else.
+            InputError: it was signed, and can not be read all the same.
+            NotFoundError: this provider takes no callbacks, or lacks the secret that would prove them.
+        """
+        raise NotFoundError(f"provider {self.name} takes no receipts", field="channel")
+
+    def handshake(self, callback: Callback, context: Context) -> str | None:
+        """What a vendor wants to hear that asks whether the URL is ours; None: it asks nothing. Raises ForgedError."""
+        return None
 
 
 def _unfit(text: str) -> str:

@@ -13,7 +13,7 @@ import pkgutil
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -55,10 +55,13 @@ def build(name: str, settings: Mapping[str, object], folder: Path | None = None)
 
     ``folder``: where the path of a file counts from; None: the working directory.
 
-    Raises ConfigError naming the key: unknown (with the nearest one), missing, of the wrong type, or refused by
-    the provider. The message never repeats a value, which may be a secret.
+    Raises ConfigError: what carries its requests is not installed; or naming the key: unknown (with the nearest one),
+    missing, of the wrong type, or refused by the provider. The message never repeats a value, which may be a secret.
     """
-    return construct(provider(name), settings, folder)
+    cls = provider(name)
+    if cls.needs and find_spec(cls.needs) is None:
+        raise _missing(name, cls.needs)
+    return construct(cls, settings, folder)
 
 
 def construct(cls: type[Provider], settings: Mapping[str, object], folder: Path | None = None) -> Provider:
@@ -129,13 +132,6 @@ def answering(name: str) -> type[Provider] | None:
 
 
 @cache
-def planned() -> frozenset[str]:
-    """Names under which answers are known to exist, but not yet classified: no provider of ours is that far."""
-    text = files(GROUP).joinpath("planned.txt").read_text("utf-8")
-    return frozenset(line for line in text.split() if line) - _answering().keys()
-
-
-@cache
 def _own() -> tuple[str, ...]:
     return tuple(module.name for module in pkgutil.iter_modules(importlib.import_module(GROUP).__path__))
 
@@ -164,15 +160,19 @@ def _load_own(name: str) -> type[Provider]:
     try:
         module = importlib.import_module(f"{GROUP}.{name}")
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f'provider {name} needs the package "{error.name}", which is not installed',
-            field="provider",
-            mend=f'pip install "ringonce[{name}]"',
-        ) from error
+        raise _missing(name, error.name) from error
     return next(
         value
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Provider) and value.__module__ == module.__name__
+    )
+
+
+def _missing(name: str, package: str | None) -> ConfigError:
+    return ConfigError(
+        f'provider {name} needs the package "{package}", which is not installed',
+        field="provider",
+        mend=f'pip install "ringonce[{name}]"',
     )
 
 

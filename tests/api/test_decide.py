@@ -225,9 +225,29 @@ async def test_failures_are_retried_after_a_look(api: Caller, ringonce: Ringonce
     assert [one["id"] for one in (await api.get("/v1/failures?channel=dead")).json["notifications"]] == [dead]
     look = (await api.post("/v1/failures/retry", {"channel": "dead"})).json
     assert (look["dry_run"], look["more"], [one["id"] for one in look["results"]]) == (True, False, [dead])
+    assert [(one["channel"], one["count"], one["refused"]) for one in look["counts"]] == [("dead", 1, None)]
     assert (await api.get(f"/v1/notifications/{dead}")).json["status"] == "failed"
     run = (await api.post("/v1/failures/retry", {"ids": [dead], "dry_run": False})).json
     assert (run["refused"], run["results"][0]["result"]) == (0, "will be sent again")
     assert (await api.get(f"/v1/notifications/{dead}")).json["status"] == "pending"
     again = (await api.post("/v1/failures/retry", {"ids": [dead], "dry_run": False})).json
     assert (again["refused"], again["results"][0]["code"]) == (1, "conflict")
+    assert (again["next"], again["counts"]) == (None, None)
+
+
+async def test_failures_are_discarded_after_a_look(api: Caller, ringonce: Ringonce) -> None:
+    """A dry run, the default, changes nothing; the run ends them for good, with a note by whom and why."""
+    dead = await accepted(api, "dead")
+    await ringonce.run_worker(drain=True)
+    look = (await api.post("/v1/failures/discard", {"channel": "dead"})).json
+    assert (look["dry_run"], look["results"][0]["result"]) == (True, "would be discarded")
+    body = {"channel": "dead", "by": "ann", "reason": "old phones", "dry_run": False}
+    run = (await api.post("/v1/failures/discard", body)).json
+    assert (run["refused"], run["results"]) == (0, [{"id": dead, "result": "discarded"}])
+    assert (await api.get("/v1/failures?channel=dead")).json["notifications"] == []
+    told = (await api.get(f"/v1/notifications/{dead}")).json
+    assert (told["status"], told["timeline"][-1]["detail"]) == (
+        "cancelled", {"by": "ann", "reason": "old phones"},
+    )  # fmt: skip
+    again = (await api.post("/v1/failures/discard", {"ids": [dead], "dry_run": False})).json
+    assert again["results"][0]["detail"] == "it is cancelled, and no terminal failure"

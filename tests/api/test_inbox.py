@@ -1,6 +1,7 @@
 """In-app copies over HTTP."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -109,10 +110,24 @@ async def test_stream_goes_on_where_it_was(inbox: Caller) -> None:
         await tell(inbox, "bob")
         await reached(inbox, 3)
     assert events[0] == "retry: 1000\nid: 1"
-    assert [event.split("\n")[:2] for event in events[1:]] == [
+    assert [event.split("\n")[:2] for event in events[1:] if event.startswith("id: ")] == [
         ["id: 2", "event: notification"],
         ["id: 3", "event: notification"],
     ]
+
+
+async def test_stream_tells_what_was_read_elsewhere(inbox: Caller) -> None:
+    """What another device reads comes as one event with the ids, and after it the counter."""
+    ids = [await tell(inbox) for _ in range(3)]
+    async with streaming(inbox, "/v1/inbox/ada/stream?after=3") as events:
+        await inbox.post("/v1/inbox/ada/read", {"ids": ids[:2]})
+        await reached(inbox, 5)
+    number, name, data = events[1].split("\n")
+    assert (number, name) == ("id: 5", "event: read")
+    said = json.loads(data.removeprefix("data: "))
+    assert sorted(said["ids"]) == sorted(ids[:2])
+    assert said["read_at"].endswith("Z")
+    assert events[2] == 'event: unread\ndata: {"unread":1}'
 
 
 async def test_stream_continues_a_page(inbox: Caller) -> None:
@@ -122,7 +137,7 @@ async def test_stream_continues_a_page(inbox: Caller) -> None:
     await tell(inbox)
     async with streaming(inbox, f"/v1/inbox/ada/stream?after={cursor}") as events:
         await reached(inbox, 2)
-    assert [event.split("\n")[0] for event in events] == ["retry: 1000", "id: 2"]
+    assert [event.split("\n")[0] for event in events] == ["retry: 1000", "id: 2", "event: unread"]
     async with streaming(inbox, "/v1/inbox/ada/stream") as events:
         await reached(inbox, 2)
     assert events == ["retry: 1000\nid: 2"]

@@ -105,7 +105,6 @@ def test_a_whole_channel(tmp_path: Path) -> None:
         ("[channels.a]\nprovider='x'\ntimeout=nan", ("timeout", "duration")),
         ("[channels.a]\nprovider='x'\nmax_age='4000d'", ("max_age", "ten years")),
         ("[channels.a]\nprovider='x'\nin_doubt='resnd'", ("in_doubt", "did you mean resend?")),
-        ("[channels.a]\nprovider='x'\nin_doubt='lookup'", ("in_doubt", "not available yet")),
         ("[channels.a]\nprovider='x'\nmark=0", ("mark", "true or false")),
         ("[channels.a]\nprovider='x'\nin_doubt='resend'\nhold_for='1m'", ("hold_for", "no effect")),
         ("[channels.a]\nprovider='x'\nbackoff={kind='schedule'}", ("backoff.delays", "missing")),

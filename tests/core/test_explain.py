@@ -109,6 +109,16 @@ def test_attempts(attempt: AttemptRow, text: str) -> None:
             {"attempt": 1, "outcome": "accepted"},
             "the late answer to attempt 1 decided: accepted",
         ),
+        (
+            "looked_up",
+            {"attempt": 1, "told": "absent", "text": ""},
+            "the provider was asked what became of attempt 1: it is not there",
+        ),
+        (
+            "looked_up",
+            {"attempt": 1, "told": "failed", "text": "HTTP 503"},
+            "the provider was asked what became of attempt 1: it could not be asked: HTTP 503",
+        ),
         ("receipt", {"attempt": 1, "kind": "delivered"}, "the provider reports attempt 1 as delivered"),
         ("read", {}, "read by the recipient"),
         ("erased", {"by": "ann"}, "the person was erased by ann: their data are gone, this line stays"),
@@ -222,6 +232,9 @@ def test_in_doubt_says_who_decides() -> None:
     )
     assert later(life(HELD, due=Due("lookup", NOW)))[1] == (
         "next: at 2027-01-15T08:00:00.000Z the provider is asked what became of it"
+    )
+    assert later(life(HELD, due=Due("lookup", None)))[1] == (
+        "next: the provider is being asked what became of it"
     )
 
 

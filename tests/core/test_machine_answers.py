@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ringonce.core.machine import exhausted, step
+from ringonce.core.machine import step
+from ringonce.core.tally import exhausted
 from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import Code, Outcome, OutcomeClass

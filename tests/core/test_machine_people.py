@@ -11,14 +11,17 @@ from ringonce.model.policy import Budgets
 from ringonce.model.transition import (
     Alert,
     Cancel,
+    Discard,
     Enqueued,
     Expire,
+    Invalidate,
     LeaseLost,
     Read,
     Receipt,
     Resolve,
     Retry,
     Send,
+    Step,
     TransitionEvent,
     Verdict,
 )
@@ -240,6 +243,34 @@ def test_failed_receipts_exhaust() -> None:
     assert (state.status, state.attempts) == (Status.FAILED, 4)
 
 
+def test_a_report_of_having_sent_only_ends_a_doubt() -> None:
+    """That the call was taken settles a doubt about it; on anything else it says nothing new."""
+    made = take(HELD, Receipt(1, "sent", replace(OK, message_id="m-7")), policy=HOLD)
+    assert (made.state.status, made.state.assumed, made.state.message_id) == (Status.SENT, False, "m-7")
+    failed = take(SENT, Receipt(1, "failed")).state
+    for state in (SENT, failed, ready()):
+        assert take(state, Receipt(1, "sent")) == Step(state)
+
+
+def test_an_arrival_wins_over_a_failure() -> None:
+    """Failed before delivered or after it: the end is the same, sent."""
+    assert take(SENT, Receipt(1, "failed", confirmed=True)).state == SENT
+    failed = take(SENT, Receipt(1, "failed", out("blocked"))).state
+    arrived = take(failed, Receipt(1, "delivered")).state
+    assert (arrived.status, arrived.rests_on, arrived.revision) == (Status.SENT, 1, 3)
+
+
+def test_a_second_failure_still_tells_of_the_address() -> None:
+    """HOOK-05: a hard bounce after a soft one drops the address, a soft one after a hard one nothing."""
+    dead = replace(out("invalid_recipient"), drop_address=True)
+    soft = take(SENT, Receipt(1, "failed")).state
+    hard = take(soft, Receipt(1, "failed", dead))
+    assert hard.state == soft
+    assert effects(hard, Invalidate) == [Invalidate("NTF_PROVIDER_INVALID_RECIPIENT")]
+    ended = take(SENT, Receipt(1, "failed", dead)).state
+    assert take(ended, Receipt(1, "failed")).effects == ()
+
+
 def test_receipt_belongs_to_an_attempt() -> None:
     """A failed receipt of an attempt that the status does not rest on reopens nothing."""
     state = answered(OK, state=WAITING, attempt=2).state
@@ -253,3 +284,25 @@ def test_stray_receipt(state: State) -> None:
     """A receipt for what was not sent is noted, and no more."""
     made = take(state, Receipt(1, "failed"))
     assert (made.state, made.effects, made.notes[0].kind) == (state, (), "receipt")
+
+
+@pytest.mark.parametrize("state", [TERMINAL, replace(TERMINAL, unknown=(1,))])
+def test_a_failure_is_discarded(state: State) -> None:
+    """A person lets a terminal failure be: cancelled, nothing published, told by whom; a doubt stays named."""
+    made = take(state, Discard("ann", "known outage"))
+    assert (made.state.status, made.state.final, made.effects) == (Status.CANCELLED, True, ())
+    assert (made.notes[0].kind, made.notes[0].detail) == (
+        "discarded",
+        {"by": "ann", "reason": "known outage"},
+    )
+    assert made.state.maybe_sent == bool(state.unknown)
+    assert take(made.state, Retry("ann", force=True)).refused is not None
+
+
+@pytest.mark.parametrize(
+    "state", [ready(), WAITING, HELD, SENT, CANCELLED, SUPPRESSED, EXPIRED, MERGED, DRAFT]
+)
+def test_nothing_else_is_discarded(state: State) -> None:
+    """What is no terminal failure stays as it is, and the person learns why."""
+    made = take(state, Discard("ann"))
+    assert (made.state, made.refused and made.refused.code) == (state, "conflict")

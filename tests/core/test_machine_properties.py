@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ringonce.core.looking import decided
 from ringonce.core.machine import TABLE, step
 from ringonce.errors import IllegalTransition
+from ringonce.model.looking import Finding, Look, Presence
 from ringonce.model.notification import FINAL, State, Status
 from ringonce.model.outcome import CODE_OF, Outcome, OutcomeClass
 from ringonce.model.policy import Backoff, BackoffKind, Budgets, InDoubt, OnAuth, Policy
@@ -22,6 +24,7 @@ from ringonce.model.transition import (
     Expire,
     LateAnswer,
     LeaseLost,
+    LookedUp,
     Lookup,
     Read,
     Receipt,
@@ -65,6 +68,12 @@ POLICIES = st.builds(
     on_auth=st.sampled_from(OnAuth),
 )
 ATTEMPT = st.integers(1, 8)
+PRESENCES = st.sampled_from(Presence)
+LOOKS = st.lists(
+    st.builds(Look, st.integers(NOW - 600 * S, NOW), st.one_of(st.none(), PRESENCES)), max_size=6
+).map(lambda looks: tuple(sorted(looks, key=lambda look: look.at)))
+ANSWERS = st.one_of(st.builds(Finding, PRESENCES, st.sampled_from([None, "m"])), OUTCOMES)
+LOOKED = st.builds(LookedUp, ATTEMPT, ANSWERS, st.just(NOW), LOOKS)
 # (what, its arguments): "mark" is the worker's, the others are events.
 MOVES = st.one_of(
     st.tuples(st.just("call"), OUTCOMES),
@@ -74,10 +83,14 @@ MOVES = st.one_of(
     st.tuples(st.just("not begun"), OUTCOMES),
     st.tuples(st.just("excused"), OUTCOMES),
     st.tuples(st.just("event"), st.builds(LateAnswer, ATTEMPT, OUTCOMES)),
+    st.tuples(st.just("look"), LOOKED),
     st.tuples(
         st.just("event"),
         st.builds(
-            Receipt, ATTEMPT, st.sampled_from(["delivered", "read", "failed"]), st.one_of(st.none(), OUTCOMES)
+            Receipt,
+            ATTEMPT,
+            st.sampled_from(["sent", "delivered", "read", "failed"]),
+            st.one_of(st.none(), OUTCOMES),
         ),
     ),
     st.tuples(
@@ -122,6 +135,10 @@ class Life:
     def move(self, what: str, argument: object) -> None:
         """Do one thing, if it can be done."""
         self.now += 1 * S
+        if what == "look":
+            if self.state.status is Status.IN_DOUBT:
+                self.apply(replace(argument, attempt=self.state.unknown[-1]))  # type: ignore[type-var]
+            return
         if what == "event":
             self.apply(argument)  # type: ignore[arg-type]
             return
@@ -145,6 +162,7 @@ class Life:
         check_effects(before, made)
         check_finality(before, event, made.state)
         check_doubt(before, event, made, self.policy)
+        check_look(before, event, made)
         self.check_budget(before, event, made)
         self.check_published(made)
         self.state = made.state
@@ -238,6 +256,19 @@ def check_finality(before: State, event: TransitionEvent, after: State) -> None:
         assert after.status is before.status
 
 
+def check_look(before: State, event: TransitionEvent, made: Step) -> None:
+    """A look decides for good, or it is followed by another look or by a person; only certain absence sends again."""
+    if not isinstance(event, LookedUp) or event.attempt != before.unknown[-1]:
+        return
+    if decided(event) is None:
+        assert made.state == before
+        assert any(isinstance(e, Lookup | WakeAt) for e in made.effects)
+    else:
+        assert made.state.status is (Status.SENT if decided(event) is Verdict.SENT else Status.FAILED)
+        assert event.attempt not in made.state.unknown
+        assert made.state.revision == before.revision
+
+
 def check_doubt(before: State, event: TransitionEvent, made: Step, policy: Policy) -> None:
     """Marked and lost is never sent again by itself under hold, lookup and assume_sent."""
     silent = isinstance(event, LeaseLost) or (
@@ -303,6 +334,7 @@ def test_total_over_reachable_states(
             st.builds(Answered, ATTEMPT, OUTCOMES, st.booleans()),
             st.builds(LeaseLost, ATTEMPT, st.booleans()),
             st.builds(LateAnswer, ATTEMPT, OUTCOMES),
+            LOOKED,
             st.builds(Resolve, st.sampled_from(Verdict), st.just("ann")),
         )
     )

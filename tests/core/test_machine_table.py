@@ -15,7 +15,6 @@ from ringonce.model.transition import (
     Enqueued,
     Expire,
     Fold,
-    LookedUp,
     Receipt,
     Send,
     TransitionEvent,
@@ -30,7 +29,7 @@ def test_total() -> None:
     assert set(TABLE) == set(itertools.product(Status, EVENTS))
 
 
-@pytest.mark.parametrize("event", [LookedUp(1, found=True), Fold("d")])
+@pytest.mark.parametrize("event", [Fold("d")])
 def test_features_to_come_are_illegal(event: TransitionEvent) -> None:
     """What no feature asks for yet is illegal in every status, explicitly."""
     assert {TABLE[status, type(event)] for status in Status} == {ILLEGAL}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringonce.core.sms import phone, segments, sms_text
+from ringonce.core.sms import gsm7_text, phone, segments, sms_text, user_data
 from ringonce.errors import InputError, PayloadTooLarge
 from ringonce.model.notification import Content
 
@@ -24,6 +24,70 @@ def test_alphabet() -> None:
         assert (segments(letter).encoding, segments(letter).units) == ("gsm7", 1), letter
     for letter in "^{}\\[~]|€\f":
         assert (segments(letter).encoding, segments(letter).units) == ("gsm7", 2), letter
+
+
+def test_codes() -> None:
+    """Each character of the table has the code of its place, and each of the extension an escape before its own."""
+    # The rows of TABLE without the one place of the escape: column by column it is in the order of the codes.
+    rows = [
+        *("@Δ 0¡P¿p", "£_!1AQaq", '$Φ"2BRbr', "¥Γ#3CScs", "èΛ¤4DTdt", "éΩ%5EUeu", "ùΠ&6FVfv"),
+        *(
+            "ìΨ'7GWgw",
+            "òΣ(8HXhx",
+            "ÇΘ)9IYiy",
+            "\nΞ*:JZjz",
+            "Ø\x1b+;KÄkä",
+            "øÆ,<LÖlö",
+            "\ræ-=MÑmñ",
+            "Åß.>NÜnü",
+            "åÉ/?O§oà",
+        ),
+    ]
+    for low, row in enumerate(rows):
+        for high, letter in enumerate(row):
+            if letter != "\x1b":
+                assert user_data(letter, 0) == (bytes((high * 16 + low,)),), letter
+    extension = {
+        "\f": 0x0A,
+        "^": 0x14,
+        "{": 0x28,
+        "}": 0x29,
+        "\\": 0x2F,
+        "[": 0x3C,
+        "~": 0x3D,
+        "]": 0x3E,
+        "|": 0x40,
+        "€": 0x65,
+    }
+    for letter, code in extension.items():
+        assert user_data(letter, 0) == (bytes((0x1B, code)),), letter
+
+
+@given(st.text(alphabet=st.sampled_from(sorted(set(TABLE) | set("^{}\\[~]|€\f"))), max_size=100))
+def test_there_and_back(text: str) -> None:
+    """What is written in the GSM alphabet is read as it was."""
+    assert gsm7_text(user_data(text, 0, apart=False)[0]) == text
+
+
+def test_octets_that_stand_for_nothing() -> None:
+    """An octet beyond the table, or one that the extension lacks, is a question mark; an escape at the end nothing."""
+    assert gsm7_text(b"a\x80\x1b\x00\x1b\x1bb\x1b") == "a???b"
+
+
+def test_parts_are_joined_by_their_headers() -> None:
+    """Each part begins with six octets: their length, a concatenation with its length, number, count, place."""
+    first, second = user_data("a" * 153 + "b" * 8, 0x1234)
+    assert first == bytes((5, 0, 3, 0x34, 2, 1)) + b"a" * 153
+    assert second == bytes((5, 0, 3, 0x34, 2, 2)) + b"b" * 8
+    first, second = user_data("ж" * 67 + "a" * 4, 7)
+    assert first == bytes((5, 0, 3, 7, 2, 1)) + ("ж" * 67).encode("utf-16-be")
+    assert second == bytes((5, 0, 3, 7, 2, 2)) + "aaaa".encode("utf-16-be")
+
+
+def test_one_piece() -> None:
+    """A text is one piece without a header where the other side divides it, in the encoding of the whole."""
+    assert user_data("a" * 400, 7, apart=False) == (b"a" * 400,)
+    assert user_data("a" * 400 + "ж", 7, apart=False) == (("a" * 400 + "ж").encode("utf-16-be"),)
 
 
 @pytest.mark.parametrize("letter", ["`", "ç", "á", "ж", "“", "\t", "\u00a0", "漢", "\u0301"])

@@ -45,7 +45,7 @@ NO_PROVIDER = 7
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
     """Install a distribution with a module ``ringonce_pigeon`` and the given entry points."""
-    caches = (registry._foreign, registry._answering, registry.planned)
+    caches = (registry._foreign, registry._answering)
 
     def write(entries: str, source: str = PIGEON) -> None:
         (tmp_path / "ringonce_pigeon.py").write_text(source)
@@ -169,6 +169,11 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert error.value.mend == 'pip install "ringonce[sandbox]"'
 
 
-def test_planned() -> None:
-    """Names whose answers are known but not classified yet never hide a provider that exists."""
-    assert not registry.planned() & set(registry.answer_names())
+def test_missing_carrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider whose requests an optional package carries is refused without it, but its answers are known."""
+    monkeypatch.setattr(registry, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError) as error:
+        registry.build("smpp", {"url": "smpp://a:b@localhost", "from": "Acme"})
+    assert '"smpplib"' in str(error.value)
+    assert error.value.mend == 'pip install "ringonce[smpp]"'
+    assert registry.answering("smpp_dlr") is registry.provider("smpp")

@@ -5,7 +5,16 @@ import json
 import pytest
 
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
-from ringonce.provider import Content, HttpAnswer, HttpRequest, InDoubt, Outcome, OutcomeClass
+from ringonce.provider import (
+    Content,
+    Finding,
+    HttpAnswer,
+    HttpRequest,
+    InDoubt,
+    Outcome,
+    OutcomeClass,
+    Presence,
+)
 from ringonce.providers.wildberries import Wildberries, WildberriesOptions
 from ringonce.testing import check_provider
 from tests.providers.samples import address, content, context, message
@@ -153,5 +162,85 @@ def test_account() -> None:
 
 
 def test_declarations() -> None:
-    """After a doubt a person sees what is published, and decides."""
-    assert Wildberries.in_doubt is InDoubt.HOLD
+    """After a doubt it is read back what is published."""
+    assert (Wildberries.in_doubt, Wildberries.looks_up) == (InDoubt.LOOKUP, True)
+
+
+# --- reading back ---
+
+
+def looked(status: int, body: object = None, text: str = "Спасибо!") -> Finding | Outcome:
+    """Read what is published."""
+    raw = b"" if body is None else json.dumps(body).encode()
+    return Wildberries.looked(HttpAnswer(status, {}, raw), message(content(text=text)), context())
+
+
+def shown(answer: object) -> dict[str, object]:
+    """A reading."""
+    return {"data": {"id": "f1", "answer": answer}, "error": False, "errorText": "", "additionalErrors": None}
+
+
+@pytest.mark.parametrize(("to", "path"), [(FEEDBACK, "feedback"), (QUESTION, "question")])
+def test_lookup(to: str, path: str) -> None:
+    """What is published is read by its id, with the same token."""
+    request = seller().lookup(message(), address(to), context())
+    assert isinstance(request, HttpRequest)
+    assert (request.method, request.body) == ("GET", b"")
+    assert request.url == f"https://feedbacks-api.wildberries.ru/api/v1/{path}?id={to.partition(':')[2]}"
+    assert dict(request.headers)["authorization"] == "hunter.22"
+
+
+@pytest.mark.parametrize("state", ["none", "wbRu", "reviewRequired", "rejected"])
+def test_our_text_stands_there(state: str) -> None:
+    """Our text has arrived, whatever the moderation makes of it, and whatever stands around it."""
+    for text in ("Спасибо!", " Спасибо!\r\n"):
+        assert looked(200, shown({"text": text, "state": state})) == Finding(Presence.ARRIVED)
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"text": ""}, {"text": None}])
+def test_nothing_stands_there(answer: object) -> None:
+    """A whole reading without an answer says that there is none (yet)."""
+    assert looked(200, shown(answer)) == Finding(Presence.ABSENT)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        shown({"text": "спасибо!"}),
+        shown({"text": "Спасибо! Ждём вас"}),
+        shown({"text": 7}),
+        shown(7),
+        {"data": {"id": "f1"}, "error": False},
+        {"data": None, "error": False},
+        {"data": [], "error": False},
+    ],
+)
+def test_nobody_can_tell(body: object) -> None:
+    """Another text, or a reading without its parts, tells nothing about our call."""
+    finding = looked(200, body)
+    assert isinstance(finding, Finding)
+    assert finding.presence is Presence.UNSURE
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "cls"),
+    [
+        (401, {"title": "unauthorized"}, OutcomeClass.AUTH),
+        (429, {"title": "too many requests"}, OutcomeClass.RATE_LIMITED),
+        (503, None, OutcomeClass.TRANSIENT),
+        (422, {"data": None, "error": True, "errorText": "x"}, OutcomeClass.INVALID_PAYLOAD),
+    ],
+)
+def test_a_reading_that_fails(status: int, body: object, cls: OutcomeClass) -> None:
+    """A reading that fails is no finding, but an outcome like that of any call."""
+    outcome = looked(status, body)
+    assert isinstance(outcome, Outcome)
+    assert outcome.cls is cls
+
+
+def test_an_empty_success_shows_nothing() -> None:
+    """A 204, or a body that is none, shows neither a feedback nor a question."""
+    for raw in (b"", b"[1]", b"{"):
+        finding = Wildberries.looked(HttpAnswer(204, {}, raw), message(), context())
+        assert isinstance(finding, Finding)
+        assert finding.presence is Presence.UNSURE

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from ringonce.app import Ringonce
 from ringonce.cli.root import run
 from ringonce.engine.views import life_view
-from ringonce.store.schema import dispatch, events, leases, notifications
+from ringonce.store.schema import dispatch, events, leases, notifications, timeline
 from ringonce.vendors.webhook import WebhookReceiver
 from tests.servers.postgres import Database, create_database, drop_database, fresh_database
 
@@ -146,6 +146,7 @@ class System:
                 expires_at=notifications.c.expires_at - by,
             ),
             sa.update(leases).values(expires_at=leases.c.expires_at - by),
+            sa.update(timeline).values(at=timeline.c.at - by),
         )
 
         def move(connection: sa.Connection) -> None:

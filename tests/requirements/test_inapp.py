@@ -3,6 +3,9 @@
 import asyncio
 from typing import Any
 
+from ringonce.model.outcome import Outcome, OutcomeClass
+from ringonce.model.transition import Answered
+from ringonce.ports import Change, ReadMark
 from ringonce.vendors.webhook import WebhookReceiver
 from tests.requirements.conftest import SECRET, Start, System, started
 
@@ -111,3 +114,147 @@ async def test_A11_reading_is_a_fact_on_the_copy(start: Start, receiver: Webhook
     assert await system.ring.mark_read("user-2") == 0
     assert await system.ring.mark_read("user-1") == 1
     assert await system.ring.unread("user-1") == 0
+
+
+async def test_A11_a_read_mark_reaches_the_other_devices(start: Start) -> None:
+    """What one device reads comes to the others in the order in which it happened, and the counter is in step."""
+    system = await start(app={"provider": "inapp"})
+    made = [(await tell(system))["app"].id for _ in range(2)]
+    async with system.ring.stream("user-1") as phone, system.ring.stream("user-1") as desk:
+        waiting = asyncio.create_task(desk.changes(30))
+        await system.ring.mark_read("user-1", [made[0]])
+        (mark,) = await waiting
+        assert isinstance(mark, ReadMark)
+        assert mark.id == made[0]
+        assert mark.read_at is not None
+        assert await desk.unread() == await phone.unread() == 1
+        later = (await tell(system))["app"].id
+        assert [one.id for one in await phone.changes(30)] == [made[0], later]
+        assert [one.id for one in await desk.next(30)] == [later]
+
+
+async def test_A11_what_was_read_while_a_device_was_away_is_not_lost(start: Start) -> None:
+    """A device that comes back gets every copy and every mark since, once, in one order with the copies."""
+    system = await start(app={"provider": "inapp"})
+    async with system.ring.stream("user-1") as stream:
+        first = (await tell(system))["app"].id
+        (seen,) = await stream.next(30)
+    other = (await tell(system))["app"].id
+    await system.ring.mark_read("user-1", [other])
+    await system.ring.mark_read("user-1", [first])
+    async with system.ring.stream("user-1", after=seen.seq) as stream:
+        found = await stream.changes(30)
+    assert [(one.id, isinstance(one, ReadMark)) for one in found] == [
+        (other, False),
+        (other, True),
+        (first, True),
+    ]
+    assert found[0].read_at is not None
+    assert [one.seq for one in found] == [2, 3, 4]
+
+
+async def test_A11_marks_and_copies_of_many_lose_nothing(start: Start) -> None:
+    """While copies come and others read them at the same time, a stream sees each copy and each mark exactly once."""
+    system = await start(app={"provider": "inapp"})
+
+    async def one() -> Any:
+        id_ = (await tell(system))["app"].id
+        await system.ring.mark_read("user-1", [id_])
+        return id_
+
+    async with system.ring.stream("user-1") as stream:
+        made = await asyncio.gather(*(one() for _ in range(20)))
+        found: list[tuple[Any, bool]] = []
+        while len(found) < 40:
+            found += [(change.id, isinstance(change, ReadMark)) for change in await stream.changes(30)]
+    assert sorted(found) == sorted([(id_, mark) for id_ in made for mark in (False, True)])
+    assert await system.ring.unread("user-1") == 0
+
+
+HOOK = {"provider": "webhook", "secret": SECRET}
+
+
+async def test_stop_when_read_cancels_what_is_not_begun(start: Start, receiver: WebhookReceiver) -> None:
+    """SPEC section 2, Read: with stop_when_read reading the copy cancels the unsent sibling, and says why."""
+    system = await start(app={"provider": "inapp"}, hook=HOOK)
+    await system.ring.register("user-1", "hook", receiver.url)
+    stopped = await tell(system, stop_when_read=True)
+    kept = await tell(system)
+    await system.ring.mark_read("user-1")
+    view = await system.view(stopped["hook"].id)
+    assert (view["status"], view["final"], view["attempts"]) == ("cancelled", True, 0)
+    assert "stop_when_read" in "\n".join(await system.ring.explain(stopped["hook"].id))
+    assert (await system.view(kept["hook"].id))["status"] == "pending"
+    assert (await system.view(stopped["app"].id))["status"] == "sent"
+    await system.work()
+    assert [delivery.reference for delivery in receiver.ledger.entries] == [str(kept["hook"].id)]
+
+
+async def test_stop_when_read_stops_what_waits_for_a_retry(start: Start) -> None:
+    """A sibling that failed and would be tried again is not tried again."""
+    system = await start(
+        app={"provider": "inapp", "stop_when_read": True},
+        box={"provider": "sandbox", "script": ["transient"]},
+    )
+    await system.ring.register("user-1", "box", "ada")
+    made = await tell(system)
+    await system.work()
+    assert (await system.view(made["box"].id))["status"] == "failed"
+    await system.ring.mark_read("user-1", [made["app"].id])
+    view = await system.view(made["box"].id)
+    assert (view["status"], view["final"], view["attempts"]) == ("cancelled", True, 1)
+
+
+async def test_stop_when_read_lets_finish_what_has_begun(start: Start) -> None:
+    """A sibling whose call has begun is not stopped: it ends as its provider answers; the copy is read."""
+    system = await start(app={"provider": "inapp"}, box={"provider": "sandbox"})
+    await system.ring.register("user-1", "box", "ada")
+    made = await tell(system, stop_when_read=True)
+    store, id_ = system.ring.store, made["box"].id
+    (claimed,) = (await store.claim("box", "worker", 1, 60_000_000)).rows
+    assert claimed.row.lease is not None
+    guard = ("worker", claimed.row.lease.fence)
+    assert (await store.mark("worker", [(id_, guard[1], claimed.row.state.version)])).begun == {id_: 1}
+    assert await system.ring.mark_read("user-1") == 1
+    assert (await system.view(id_))["status"] == "pending"
+    answer = Answered(1, Outcome(OutcomeClass.ACCEPTED))
+    await store.settle([Change(id_, answer, guard)], system.ring.engine.decide)
+    assert (await system.view(id_))["status"] == "sent"
+    assert (await system.view(made["app"].id))["read_at"] is not None
+
+
+async def test_stop_when_read_race_with_the_worker(start: Start) -> None:
+    """Reading and sending at the same time: the row's lock decides, and each ends either cancelled or sent once."""
+    system = await start(app={"provider": "inapp"}, box={"provider": "sandbox"})
+    await system.ring.register("user-1", "box", "ada")
+    made = [await tell(system, stop_when_read=True) for _ in range(30)]
+    async with system.working(system.ring):
+        for one in made:
+            await system.ring.mark_read("user-1", [one["app"].id])
+        for one in made:
+            await system.ended(one["box"].id)
+    views = [await system.view(one["box"].id) for one in made]
+    assert {(view["status"], view["attempts"]) for view in views} <= {("cancelled", 0), ("sent", 1)}
+
+
+async def test_stop_when_read_is_the_recipients_own(start: Start) -> None:
+    """Reading stops nothing of another recipient of the same event, and nothing of another event."""
+    system = await start(
+        app={"provider": "inapp", "stop_when_read": ["order.*"]},
+        box={"provider": "sandbox"},
+    )
+    for name in ("user-1", "user-2"):
+        await system.ring.register(name, "box", name)
+    both = await system.ring.notify(
+        recipients=["user-1", "user-2"], type="order.left", content={"text": "hello"}
+    )
+    news = await tell(system, type="news.weekly")
+    never = await tell(system, type="order.left", stop_when_read=False)
+    await system.ring.mark_read("user-1")
+    states = {
+        (one.recipient, one.channel): (await system.view(one.id))["status"] for one in both.notifications
+    }
+    assert states["user-1", "box"] == "cancelled"
+    assert states["user-2", "box"] == "pending"
+    assert (await system.view(news["box"].id))["status"] == "pending"
+    assert (await system.view(never["box"].id))["status"] == "pending"

@@ -99,6 +99,8 @@ class World:
     )
     lane: str | None = None
     """The lane into which whatever becomes due goes."""
+    named: bool = False
+    """The provider's reports name only its own id of a message."""
     known: bool = True
     """Changes carry the facts that were claimed, as a worker's do."""
     credential: str | None = None
@@ -168,7 +170,14 @@ class World:
             invalidate=tuple(invalid),
             pauses=tuple(pauses),
             refused=result.refused,
+            named=self._named(change),
         )
+
+    def _named(self, change: Change | None) -> tuple[str, str, int] | None:
+        attempt = change.attempt if change is not None and self.named else None
+        if attempt is None or attempt.message_id is None:
+            return None
+        return attempt.account, attempt.message_id, attempt.number
 
     # --- short words for long calls ---
 

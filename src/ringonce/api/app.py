@@ -6,8 +6,18 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from ringonce.api import bodies, failures, inbox, notifications, operations, problems, quarantine, recipients
-from ringonce.api.access import OPEN, Access, TenantKey
+from ringonce.api import (
+    bodies,
+    failures,
+    inbox,
+    notifications,
+    operations,
+    problems,
+    quarantine,
+    receipts,
+    recipients,
+)
+from ringonce.api.access import Access, TenantKey, is_open
 from ringonce.api.body import BodyLimit
 from ringonce.api.facade import Facade
 from ringonce.api.fields import once
@@ -30,6 +40,7 @@ def create_app(
     keys: Sequence[TenantKey] = (),
     max_payload: int = 262_144,
     heartbeat: float = 15.0,
+    public_url: str = "",
     version: str = "0",
 ) -> FastAPI:
     """The ASGI application.
@@ -40,6 +51,7 @@ def create_app(
         keys: keys that see one tenant only.
         max_payload: the largest event, in bytes.
         heartbeat: seconds of silence after which a stream says that it is still there.
+        public_url: where the world reaches us, for signatures that cover it; empty: as callers name it.
         version: shown in ``/openapi.json``.
     """
     # No pages for /docs and /redoc: they would load scripts from foreign hosts.
@@ -50,12 +62,14 @@ def create_app(
     app.state.max_payload = max_payload
     app.state.heartbeat = heartbeat
     app.state.streams = set()
-    for part in (notifications, failures, recipients, inbox, operations, quarantine):
+    app.state.public_url = public_url.rstrip("/")
+    for part in (notifications, failures, recipients, inbox, receipts, operations, quarantine):
         app.include_router(part.router)
     app.add_middleware(
         BodyLimit,
         limits={"/v1/notifications": max_payload, "/v1/notifications/batch": BATCH_TIMES * max_payload},
         other=OTHER_BODIES,
+        below={receipts.PREFIX: receipts.LARGEST},
     )
     # Added last, it is asked first.
     app.add_middleware(Access, key=key, keys=keys)
@@ -87,7 +101,7 @@ def _described(app: FastAPI, *, locked: bool) -> dict[str, Any]:
     }
     for name, path in schema["paths"].items():
         for operation in path.values():
-            if locked and name not in OPEN:
+            if locked and not is_open(name):
                 operation["security"] = [{scheme: []} for scheme in SCHEMES]
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = answer

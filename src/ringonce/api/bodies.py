@@ -58,17 +58,31 @@ class CancelSubjectIn(CancelIn):
     tenant: str | None = Field(default=None, max_length=128, pattern=TEXT)
 
 
-class RetryFailuresIn(RetryIn):
+class WhichFailuresIn(CancelIn):
     """Which failures, and whether only to look (the default)."""
 
     ids: list[UUID] | None = Field(default=None, min_length=1, max_length=500)
     tenant: str | None = Field(default=None, max_length=128, pattern=TEXT)
     channel: str | None = Field(default=None, max_length=256, pattern=TEXT)
     code: str | None = Field(default=None, max_length=256, pattern=TEXT)
+    type: str | None = Field(default=None, max_length=256, pattern=TEXT)
     since: Moment | None = None
     until: Moment | None = None
     limit: StrictInt = Field(default=100, ge=1, le=500)
+    after: UUID | None = Field(default=None, description="The `next` of the batch before.")
     dry_run: StrictBool = True
+
+
+class RetryFailuresIn(WhichFailuresIn):
+    """``force``: also over attempts without a verdict, and with ids from ``sent``."""
+
+    force: StrictBool = False
+
+
+class DiscardFailuresIn(WhichFailuresIn):
+    """``reason`` is kept in the timeline."""
+
+    reason: str = Field(default="", max_length=500, pattern=TEXT)
 
 
 class RecipientChange(Strict):

@@ -13,17 +13,22 @@ UNSUPPORTED = 415
 class BodyLimit:
     """ASGI middleware: a body over the route's limit is refused as soon as that is known."""
 
-    def __init__(self, app: ASGIApp, limits: Mapping[str, int], other: int) -> None:
+    def __init__(self, app: ASGIApp, limits: Mapping[str, int], other: int, below: Mapping[str, int]) -> None:
+        """``limits`` by path, ``below`` by how paths begin, ``other`` for all that is left; in bytes."""
         self._app = app
         self._limits = limits
         self._other = other
+        self._below = below
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count what is read."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._limits.get(scope["path"], self._other)
+        path = scope["path"]
+        limit = self._limits.get(path) or next(
+            (most for begin, most in self._below.items() if path.startswith(begin)), self._other
+        )
         declared = Headers(scope=scope).get("content-length", "")
         length = 0
 

@@ -4,8 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
+from ringonce.engine.failing import Outlook, Verdicts
 from ringonce.engine.inbox import InboxPage, Stream
+from ringonce.engine.receipts import Reply
+from ringonce.model.audit import AuditRow
 from ringonce.model.notification import Address
+from ringonce.model.receipt import Callback
 from ringonce.ports import Accepted, Backlog, Life, Person, Row, Settled
 
 
@@ -58,6 +62,24 @@ class Facade(Protocol):
 
     async def search(self, **terms: Any) -> list[Row]:
         """Find."""
+        ...
+
+    async def failure_outlook(
+        self, *, discard: bool = False, force: bool = False, **terms: Any
+    ) -> list[Outlook]:
+        """What a decision about terminal failures would do."""
+        ...
+
+    async def retry_failures(self, ids: Sequence[UUID] | None = None, **how: Any) -> Verdicts:
+        """Send terminal failures again."""
+        ...
+
+    async def discard_failures(self, ids: Sequence[UUID] | None = None, **how: Any) -> Verdicts:
+        """Let terminal failures be."""
+        ...
+
+    async def failure_audit(self, **terms: Any) -> list[AuditRow]:
+        """The failure audit."""
         ...
 
     async def report(
@@ -177,6 +199,10 @@ class Facade(Protocol):
         tenant: str = "",
     ) -> int:
         """Mark them as read."""
+        ...
+
+    async def receive(self, channel: str, callback: Callback) -> Reply:
+        """What a provider's callback reports."""
         ...
 
     def stream(self, recipient: str, *, tenant: str = "", after: int | None = None) -> Stream:

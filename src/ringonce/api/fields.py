@@ -47,6 +47,8 @@ async def once(request: Request) -> None:
 Moment = Annotated[AwareDatetime, BeforeValidator(_moment)]
 Since = Annotated[Moment | None, Query(description="Accepted at this time or later.")]
 Until = Annotated[Moment | None, Query(description="Accepted before this time.")]
+FailedSince = Annotated[Moment | None, Query(description="Failed at this time or later.")]
+FailedUntil = Annotated[Moment | None, Query(description="Failed before this time.")]
 By = Annotated[str, Field(min_length=1, max_length=128, pattern=TEXT, description="Who decided it.")]
 Limit = Annotated[int, Query(ge=1, le=500)]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
@@ -10,6 +11,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from ringonce.api import bodies, schemas
 from ringonce.api.access import scope
+from ringonce.api.feed import told
 from ringonce.api.fields import Limit, RecipientId, Tenant, micros
 from ringonce.api.notifications import facade
 from ringonce.engine.inbox import Stream
@@ -56,7 +58,10 @@ async def stream(
     ] = None,
     tenant: Tenant = None,
 ) -> StreamingResponse:
-    """Copies as they come, as server-sent events; comments keep the connection alive in between."""
+    """Copies and read marks as they come, as server-sent events; comments keep the connection alive in between.
+
+    Events: `notification` (a copy), `read` (`ids`, `read_at`), and after them `unread` (the counter).
+    """
     owner, behind = scope(request, tenant) or "", facade(request)
     await behind.unread(recipient, tenant=owner)  # a database that is away is told before the answer begins
     following = behind.stream(recipient, tenant=owner, after=int(last_event_id) if last_event_id else after)
@@ -101,15 +106,18 @@ async def _events(request: Request, following: Stream) -> AsyncIterator[str]:
             yield f"retry: {RECONNECT_MS}\nid: {following.cursor}\n\n"
             while not following.ended:
                 try:
-                    copies = await following.next(silence)
+                    changes = await following.changes(silence)
                 except StoreError:
                     yield ": the database can not be used at the moment\n\n"
                     await asyncio.sleep(RECONNECT_MS / 1_000)
                     continue
-                for copy in copies:
-                    data = json.dumps(copy_view(copy), ensure_ascii=False, separators=(",", ":"))
-                    yield f"id: {copy.seq}\nevent: notification\ndata: {data}\n\n"
-                if not copies:
+                for name, number, view in told(changes):
+                    data = json.dumps(view, ensure_ascii=False, separators=(",", ":"))
+                    yield f"id: {number}\nevent: {name}\ndata: {data}\n\n"
+                if not changes:
                     yield ": still here\n\n"
+                    continue
+                with suppress(StoreError):  # the next change brings it
+                    yield f'event: unread\ndata: {{"unread":{await following.unread()}}}\n\n'
         finally:
             open_.discard(following)

@@ -14,6 +14,7 @@ from starlette.routing import Match
 from ringonce.errors import (
     ConfigError,
     ConflictError,
+    ForgedError,
     InputError,
     NotFoundError,
     PayloadTooLarge,
@@ -25,6 +26,7 @@ log = logging.getLogger("ringonce")
 
 MEDIA_TYPE = "application/problem+json"
 UNAVAILABLE = 503
+UNPROVED = 401
 NOT_ALLOWED = 405
 RETRY_AFTER_S = "5"
 
@@ -34,6 +36,7 @@ STATUS_OF: tuple[tuple[type[RingonceError], int], ...] = (
     (ConfigError, 422),
     (ConflictError, 409),
     (NotFoundError, 404),
+    (ForgedError, UNPROVED),
     (StoreError, UNAVAILABLE),
 )
 """The first class that fits decides; what fits none is a bug of ours: 500."""
@@ -88,13 +91,8 @@ def of_error(error: RingonceError) -> JSONResponse:
         # Its text may name hosts and files of ours, which are for the log.
         log.warning("the API can not use the database: %s", error)
         detail = "the database can not be used at the moment; nothing was stored"
-    return problem(
-        status,
-        detail,
-        error.code,
-        field=error.field,
-        headers={"Retry-After": RETRY_AFTER_S} if status == UNAVAILABLE else None,
-    )
+    headers = {UNAVAILABLE: {"Retry-After": RETRY_AFTER_S}, UNPROVED: {"WWW-Authenticate": "Signature"}}
+    return problem(status, detail, error.code, field=error.field, headers=headers.get(status))
 
 
 def install(app: FastAPI) -> None:

@@ -74,6 +74,30 @@ class Found(BaseModel):
     next: str | None
 
 
+class Failure(BaseModel):
+    """A definitive failure. ``driver_id``: the recipient; ``error_code``: the provider's own."""
+
+    id: str
+    driver_id: str
+    push_type: str
+    payload: dict[str, Any]
+    error_code: str
+    retry_count: int
+    failed_at: str
+    tenant: str
+    channel: str
+    code: str
+    notification_id: str
+    revision: int
+
+
+class Audited(BaseModel):
+    """A page of the failure audit; ``next`` is the ``after`` of the following page."""
+
+    failures: list[Failure]
+    next: str | None
+
+
 class RetriedOne(BaseModel):
     """What became of one of them."""
 
@@ -83,13 +107,34 @@ class RetriedOne(BaseModel):
     detail: str | None = None
 
 
-class Retried(BaseModel):
-    """What was, or would be, sent again."""
+class FailureCount(BaseModel):
+    """Failures that are alike; ``refused``: the code why they would be, ``detail`` says it in words."""
+
+    channel: str
+    code: str
+    count: int
+    refused: str | None
+    detail: str | None
+
+
+class DecidedFailures(BaseModel):
+    """What was, or would be, done. ``counts``: of all that the filters select, with a dry run.
+
+    ``more``: they select more than ``limit``; ``next`` is the ``after`` of the following batch.
+    """
 
     dry_run: bool
     refused: int
     more: bool
+    next: str | None
     results: list[RetriedOne]
+    counts: list[FailureCount] | None = None
+
+
+class ReceiptsTaken(BaseModel):
+    """How many reports a callback held, by what became of them: taken, duplicate, early, unknown."""
+
+    reports: dict[str, int]
 
 
 class Unread(BaseModel):

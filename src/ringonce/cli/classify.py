@@ -3,7 +3,8 @@
 A case tells a provider's answer as JSON. ``provider`` names it; ``http_status`` or ``smtp_code``, ``headers`` and
 ``body`` (an object, a text or null) hold a complete answer; ``event`` names what broke instead (see ``Fault``);
 ``stage`` and ``enhanced`` belong to SMTP; ``now`` (ISO 8601 or Unix time) is the clock that Retry-After dates are
-measured by; ``token_registered_at_ms`` is when the address was registered; ``truncated``: the body was cut.
+measured by; ``token_registered_at_ms`` is when the address was registered; ``truncated``: the body was cut. Of SMPP the
+body is ``{"command": …, "command_status": N}``, or the text of a report; of a library it is what it returned.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 from ringonce import registry
 from ringonce.clock import SystemClock
 from ringonce.errors import ConfigError, InputError
-from ringonce.model.exchange import Answer, Fault, HttpAnswer, MailAnswer, NoAnswer, ScriptedAnswer
+from ringonce.model.exchange import (
+    Answer,
+    Fault,
+    HttpAnswer,
+    LibraryAnswer,
+    MailAnswer,
+    NoAnswer,
+    ScriptedAnswer,
+    SmsAnswer,
+)
 from ringonce.model.outcome import OutcomeClass
 from ringonce.provider import Context, Outcome, Provider
 
@@ -40,6 +50,7 @@ _NOT_SENT = frozenset(
 )
 _REPLY = re.compile(r"\s*(\d{3})[ -]?(.*)", re.DOTALL)
 _STATUS = range(1000)
+_COMMAND_STATUS = range(2**32)  # SMPP 3.4 section 3.2
 _SECONDS_DIGITS = 11  # a Unix time with more is in milliseconds
 
 
@@ -59,8 +70,7 @@ def classify_case(case: object) -> dict[str, Any]:
     try:
         cls = registry.answering(name) if isinstance(name, str) else None
         if cls is None:
-            known = isinstance(name, str) and name in registry.planned()
-            return _failed(case, f"provider not available yet: {name}" if known else "unknown provider")
+            return _failed(case, "unknown provider")
         answers = _answers(case, cls)
         outcomes = [cls.outcome(answer, _context(case)) for answer in answers]
     except (InputError, ConfigError) as error:
@@ -135,7 +145,7 @@ def _joint(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _context(case: Mapping[str, Any]) -> Context:
-    registered = _number(case, "token_registered_at_ms")
+    registered = _number(case, "token_registered_at_ms", range(10**15))
     now = case.get("now")
     return Context(
         now=SystemClock().now() if now is None else _microseconds(now, "now"),
@@ -146,8 +156,9 @@ def _context(case: Mapping[str, Any]) -> Context:
 def _answers(case: Mapping[str, Any], cls: type[Provider]) -> list[Answer]:
     """The answer that the case tells; several for an envelope with several recipients."""
     body = case.get("body")
+    limit = _COMMAND_STATUS if cls.transport == "smpp" else _STATUS
     status = _number(case, "smtp_code")
-    status = _number(case, "http_status") if status is None else status
+    status = _number(case, "http_status", limit) if status is None else status
     stage = case.get("stage")
     if not (stage is None or isinstance(stage, str)):
         raise InputError("it is a text", field="stage", mend="for example RCPT or DATA_END")
@@ -158,6 +169,10 @@ def _answers(case: Mapping[str, Any], cls: type[Provider]) -> list[Answer]:
         return [ScriptedAnswer(_text(body), "")]
     if cls.transport == "smtp":
         return _mail(case, status, stage, body)
+    if cls.transport == "smpp":
+        return [_short(status, stage, body)]
+    if cls.transport == "library":
+        return [_returned(body)]
     if status is None and case.get("provider") in cls.answers_as and isinstance(body, dict):
         status = 0  # told by another program, in its own words
     if status is None:
@@ -208,17 +223,43 @@ def _envelope(body: Mapping[str, Any]) -> list[Answer]:
     return answers
 
 
+def _short(status: int | None, stage: str | None, body: object) -> SmsAnswer:
+    if isinstance(body, dict):
+        status = _number(body, "command_status", _COMMAND_STATUS)
+        command = body.get("command", "submit_sm_resp")
+        id_ = body.get("message_id", "")
+        if status is None or not isinstance(command, str) or not isinstance(id_, str):
+            raise InputError("a case tells a command_status", field="body", mend='{"command_status": 88}')
+        return SmsAnswer(status, command, id_, int(not status))
+    if status is None and not body:
+        raise InputError("a case tells a status or an event", field="http_status", mend="give one of them")
+    if status is None:
+        return SmsAnswer(0, "deliver_sm", text=_text(body))
+    return SmsAnswer(status, stage or "submit_sm_resp", accepted=int(not status))
+
+
+def _returned(body: object) -> LibraryAnswer:
+    told = {"true": True, "false": False, "null": None}
+    word = _text(body).strip().lower() or "null"
+    if word == "not made":
+        return LibraryAnswer(made=False)
+    if word not in told:
+        raise InputError(
+            "it is what the library returned", field="body", mend="true, false, null or not made"
+        )
+    return LibraryAnswer(made=True, value=told[word])
+
+
 def _text(body: object) -> str:
     if body is None:
         return ""
     return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
 
 
-def _number(case: Mapping[str, Any], key: str) -> int | None:
+def _number(case: Mapping[str, Any], key: str, limit: range = _STATUS) -> int | None:
     value = case.get(key)
     if value is None:
         return None
-    limit = _STATUS if key != "token_registered_at_ms" else range(10**15)
     if type(value) is not int or value not in limit:
         raise InputError("it is a whole number", field=key, mend="give a number, or null")
     return value

@@ -116,6 +116,7 @@ def api() -> tuple[Callable[[Ringonce], FastAPI], Callable[..., socket.socket]]:
             key=config.api.key,
             keys=config.api.keys,
             max_payload=config.limits.max_payload,
+            public_url=config.api.public_url,
             version=__version__,
         )
 

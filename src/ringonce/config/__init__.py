@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ringonce.config.channels import CHANGEABLE, CHANNEL_KEYS, change, with_provider_defaults
+from ringonce.config.channels import CHANGEABLE, CHANNEL_KEYS, change, refuse_lookup, with_provider_defaults
 from ringonce.config.load import from_mapping, load
 from ringonce.config.model import DEFAULT_FILE, Config, Settings, without_password
 
@@ -18,6 +18,7 @@ __all__ = [
     "change",
     "from_mapping",
     "load",
+    "refuse_lookup",
     "with_provider_defaults",
     "without_password",
 ]

@@ -30,6 +30,11 @@ CHANGEABLE = (*(key.name for key in POLICY_KEYS if key.name != "account"), *TABL
 """What can be changed without a restart."""
 
 
+HELD_BY = frozenset({InDoubt.HOLD, InDoubt.LOOKUP})
+"""Under these a doubt may come to wait for a person."""
+NO_HOLD = 'has no effect without in_doubt = "hold" or "lookup"'
+
+
 def read_channel(
     name: str, raw: object, problems: Problems, shares: Mapping[str, Share] | None = None
 ) -> tuple[Channel, frozenset[str]]:
@@ -96,8 +101,8 @@ def _apply(channel: Channel, table: Table) -> tuple[Channel, frozenset[str]]:
             policy_values[name] = {**policy.floors, **inner}
     policy = replace(policy, **policy_values)
     in_doubt = policy.in_doubt if "in_doubt" in given else None
-    if "hold_for" in values and in_doubt not in {None, InDoubt.HOLD}:
-        table.problems.add(table.at("hold_for"), 'has no effect without in_doubt = "hold"', "remove it")
+    if "hold_for" in values and in_doubt not in HELD_BY | {None}:
+        table.problems.add(table.at("hold_for"), NO_HOLD, "remove it")
     of_the_channel = {key: value for key, value in values.items() if key in OF_THE_CHANNEL}
     return replace(channel, policy=policy, **of_the_channel), frozenset(given)
 
@@ -150,6 +155,7 @@ def with_provider_defaults(
     in_doubt: InDoubt,
     unknown_budget: int | None,
     hold_for: int | None = None,
+    looks_up: bool = False,
 ) -> Channel:
     """Fill what the file left open with the provider's defaults; ``hold_for`` in microseconds.
 
@@ -163,12 +169,22 @@ def with_provider_defaults(
         budgets: Budgets = replace(policy.budgets, unknown=unknown_budget)
         policy = replace(policy, budgets=budgets)
     problems = Problems("")
-    if policy.hold_for is not None and policy.in_doubt is not InDoubt.HOLD:
-        problems.add(
-            f"channels.{channel.name}.hold_for",
-            'has no effect without in_doubt = "hold"',
-            "remove it, or set in_doubt",
-        )
+    if policy.hold_for is not None and policy.in_doubt not in HELD_BY:
+        problems.add(f"channels.{channel.name}.hold_for", NO_HOLD, "remove it, or set in_doubt")
     _check_mark(channel.mark, policy.in_doubt, f"channels.{channel.name}.mark", problems)
     problems.stop()
-    return replace(channel, policy=policy)
+    changed = replace(channel, policy=policy)
+    refuse_lookup(changed, looks_up=looks_up)
+    return changed
+
+
+def refuse_lookup(channel: Channel, *, looks_up: bool) -> None:
+    """Raises ConfigError when doubts are to be looked up at a provider that can not be asked."""
+    problems = Problems("")
+    if channel.policy.in_doubt is InDoubt.LOOKUP and not looks_up:
+        problems.add(
+            f"channels.{channel.name}.in_doubt",
+            f'can not be "lookup": {channel.provider} can not be asked what became of a call',
+            "one of resend, assume_sent, hold",
+        )
+    problems.stop()

@@ -6,6 +6,7 @@ from ringonce.config import kinds, traffic
 from ringonce.config.model import (
     ApiConfig,
     ApiKey,
+    AuditConfig,
     GuardConfig,
     Journal,
     LimitsConfig,
@@ -177,6 +178,21 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 kinds.duration_or_none(least=SECOND),
                 'The same with `outbox.kind = "table"`, which nobody publishes: since they were made.',
             ),
+            Key(
+                "audit",
+                kinds.duration_or_none(least=SECOND),
+                "Rows of the failure audit (`[audit]`), since the failure. Their notifications may be gone before.",
+            ),
+        ),
+    ),
+    "audit": (
+        AuditConfig,
+        (
+            Key(
+                "types",
+                kinds.sequence(kinds.text()),
+                "Event types whose definitive failures are kept in the table `notification_failures`.",
+            ),
         ),
     ),
     "limits": (
@@ -241,6 +257,12 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 tenant_keys(),
                 'Keys that see one tenant only: `NAME = { key = "…", tenant = "…" }`.',
             ),
+            Key(
+                "public_url",
+                kinds.http_url(),
+                "Where providers reach the API, e.g. `https://notify.example.com`, when a proxy stands in front: some "
+                "sign the URL that they call. Empty: as the call names it.",
+            ),
         ),
     ),
 }
@@ -276,10 +298,15 @@ POLICY_KEYS = (
     Key("max_attempts", kinds.integer(least=1, most=1_000), "Calls in all, the first included."),
     Key(
         "in_doubt",
-        kinds.choice(InDoubt, later=("lookup",)),
-        "What to do about a call that began and got no verdict. Default: the provider's.",
+        kinds.choice(InDoubt),
+        "What to do about a call that began and got no verdict. Default: the provider's. `lookup` needs a "
+        "provider that can be asked.",
     ),
-    Key("hold_for", kinds.duration(least=SECOND), 'With `in_doubt = "hold"`: assume sent after this long.'),
+    Key(
+        "hold_for",
+        kinds.duration(least=SECOND),
+        'With `in_doubt = "hold"`, or `"lookup"` when the provider can not tell: assume sent after this long.',
+    ),
     Key("on_auth", kinds.choice(OnAuth), "What a refused credential does to the notification."),
     Key(
         "rate_limited_factor",

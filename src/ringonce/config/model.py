@@ -140,6 +140,13 @@ class WorkerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditConfig:
+    """High-priority types: each definitive failure of one is written to the failure audit."""
+
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LimitsConfig:
     """What is accepted at most."""
 
@@ -195,6 +202,7 @@ class ApiConfig:
     port: int = 8070
     key: str | None = field(default=None, repr=False)
     keys: tuple[ApiKey, ...] = ()
+    public_url: str = ""
 
     @property
     def locked(self) -> bool:
@@ -213,6 +221,7 @@ class Config:
     retry: RetryConfig = field(default_factory=RetryConfig)
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     retention: Retention = field(default_factory=Retention)
+    audit: AuditConfig = field(default_factory=AuditConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     templates: TemplatesConfig = field(default_factory=TemplatesConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)

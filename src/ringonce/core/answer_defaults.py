@@ -110,6 +110,43 @@ _MAIL: tuple[Rule, ...] = (
     Rule("mail.odd_reply", _TRANSIENT, "policy: an unknown reply before the message was handed over"),
 )
 
+_SMPP = "SMPP 3.4 section 5.1.3"
+_SMS: tuple[Rule, ...] = (
+    Rule(
+        "sms.in_part",
+        _TRANSIENT,
+        "policy: some parts were taken, so nobody can say what is shown",
+        json={"in_part": True},
+        ambiguous=True,
+        provider_code="json:code",
+    ),
+    Rule(
+        "sms.accepted",
+        _ACCEPTED,
+        f"{_SMPP}: ESME_ROK",
+        status=0,
+        stage=("submit_sm_resp",),
+        message_id="json:message_id",
+    ),
+    Rule(
+        "sms.refused",
+        _TRANSIENT,
+        "policy: an unknown status is retried a bounded number of times",
+        provider_code="json:code",
+    ),
+)
+
+_LIBRARY: tuple[Rule, ...] = (
+    Rule("library.done", _ACCEPTED, "policy: the library says so", step="done"),
+    Rule(
+        "library.not_made",
+        _PAYLOAD,
+        "policy: the library made nothing of the arguments, and nothing was called",
+        step="not made",
+    ),
+    Rule("library.not_done", _TRANSIENT, "policy: the library says that it failed, and not why"),
+)
+
 _SCRIPT: tuple[Rule, ...] = (
     Rule("script.unknown_step", _ABSENT, "policy: the script says something that the sandbox does not know"),
 )
@@ -138,5 +175,12 @@ _NONE: tuple[Rule, ...] = (
     ),
 )
 
-DEFAULTS: Mapping[str, tuple[Rule, ...]] = {"http": _HTTP, "mail": _MAIL, "script": _SCRIPT, "none": _NONE}
+DEFAULTS: Mapping[str, tuple[Rule, ...]] = {
+    "http": _HTTP,
+    "mail": _MAIL,
+    "sms": _SMS,
+    "library": _LIBRARY,
+    "script": _SCRIPT,
+    "none": _NONE,
+}
 """By kind of answer; the last of each holds for whatever is left."""

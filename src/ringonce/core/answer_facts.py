@@ -9,13 +9,23 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ringonce.core.redact import clean
-from ringonce.model.exchange import Answer, Fault, HttpAnswer, MailAnswer, NoAnswer, ScriptedAnswer
+from ringonce.model.exchange import (
+    Answer,
+    Fault,
+    HttpAnswer,
+    LibraryAnswer,
+    MailAnswer,
+    NoAnswer,
+    ScriptedAnswer,
+    SmsAnswer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _LEGIBLE = 8_192  # of a body, for patterns; the fields of a JSON body are read from all of it
 _ENHANCED = re.compile(r"\s*([245]\.\d{1,3}\.\d{1,3})\b")
+_RETURNED = {True: "done", False: "not done", None: "nothing to do"}
 _NOTHING = object()
 _UNREAD = object()
 _PLAIN = re.compile(rb"[{\[][^\0]")  # a second byte that is null would be half of a character
@@ -66,7 +76,10 @@ def _walk(value: object, path: str) -> Iterator[object]:
 
 
 class Facts:
-    """One answer. ``kind`` is ``http``, ``mail``, ``script`` or ``none``; the rest is empty where it does not apply."""
+    """One answer. ``kind``: ``http``, ``mail``, ``sms``, ``library``, ``script`` or ``none``.
+
+    The rest is empty where it does not apply.
+    """
 
     kind = "none"
     status: int | None = None
@@ -95,6 +108,17 @@ class Facts:
         elif isinstance(answer, ScriptedAnswer):
             self.kind = "script"
             self.step, _, self._text = answer.step.partition(":")
+        elif isinstance(answer, SmsAnswer):
+            self.kind, self.status, self.stage = "sms", answer.status, answer.command
+            self._text = answer.text or f"{answer.command} 0x{answer.status:08X}"
+            self._json = {
+                "message_id": answer.message_id,
+                "in_part": bool(answer.status and answer.accepted),
+                "code": f"0x{answer.status:08X}",
+            }
+        elif isinstance(answer, LibraryAnswer):
+            self.kind, self.step = "library", _RETURNED[answer.value] if answer.made else "not made"
+            self._text = ""
         else:
             broken: NoAnswer = answer
             self.fault, self.sent, self.stage = broken.fault, broken.sent, broken.stage

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 class Rule:
     """If all that is stated under *when* holds, the answer means what is stated under *then*.
 
-    *When.* ``status``: an HTTP status or SMTP code, or a container of them. ``stage``: SMTP stages.
-    ``enhanced``: enhanced SMTP codes (RFC 3463) or beginnings of them; ``5.1`` covers 5.1.1, but 5.1.1 not
-    5.1.10. ``json``: path to value, or to a tuple of values of which one must be there. ``text``: pattern found
-    in the body or reply, or in the JSON field ``at``. ``header``: lower-case name to pattern. ``form``: forms of
-    the body (see ``Facts.form``). ``step``: word of a sandbox script. ``fault`` and ``sent``: for exchanges that
-    broke; only rules that state ``fault`` or ``sent`` are asked about those, and they are asked about nothing else.
+    *When.* ``status``: an HTTP status, SMTP code or SMPP command_status, or a container of them. ``stage``: SMTP
+    stages, or the SMPP commands that answered. ``enhanced``: enhanced SMTP codes (RFC 3463) or beginnings of them;
+    ``5.1`` covers 5.1.1, but 5.1.1 not 5.1.10. ``json``: path to value, or to a tuple of values of which one must be
+    there. ``text``: pattern found in the body or reply, or in the JSON field ``at``. ``header``: lower-case name to
+    pattern. ``form``: forms of the body (see ``Facts.form``). ``step``: word of a sandbox script, or what a library
+    returned. ``fault`` and ``sent``: for exchanges that broke; only rules that state ``fault`` or ``sent`` are asked
+    about those, and they are asked about nothing else.
 
     *Then.* ``cls`` and what goes with it. ``provider_code``, ``message_id``, ``retry_after`` and ``re_address``
     say where to find the value (see ``Facts.pick``); a rule with ``re_address`` holds only where that value is.

@@ -7,17 +7,20 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, get_args
 
 from ringonce.core.machine import ILLEGAL, NEW, TABLE, step
+from ringonce.model.looking import Finding, Look, Presence
 from ringonce.model.notification import State, Status
 from ringonce.model.outcome import Outcome, OutcomeClass
-from ringonce.model.policy import Budgets, InDoubt, OnAuth, Policy
+from ringonce.model.policy import MINUTE, Budgets, InDoubt, OnAuth, Policy
 from ringonce.model.transition import (
     Answered,
     Approved,
     Cancel,
+    Discard,
     Enqueued,
     Expire,
     LateAnswer,
     LeaseLost,
+    LookedUp,
     Read,
     Receipt,
     Regenerated,
@@ -45,6 +48,11 @@ _OUTCOMES: Final = (
     Outcome(OutcomeClass.TRANSIENT, ambiguous=True),
     Outcome(OutcomeClass.INVALID_RECIPIENT, re_address="new"),
 )
+_LOOKS: Final = tuple(Look(_NOW - minutes * MINUTE, Presence.ABSENT) for minutes in (9, 3))
+_ANSWERS: Final[tuple[Finding | Outcome, ...]] = (
+    *(Finding(presence) for presence in Presence),
+    Outcome(OutcomeClass.TRANSIENT),
+)
 
 
 def _name(state: State) -> str:
@@ -65,10 +73,13 @@ def _events(state: State) -> Iterator[TransitionEvent]:
         number = state.attempts + 1
         yield from (Answered(number, outcome) for outcome in _OUTCOMES)
         yield from (LeaseLost(number, crashed) for crashed in (False, True))
+    if state.status is Status.IN_DOUBT:
+        yield from (LookedUp(state.unknown[-1], answer, _NOW, _LOOKS) for answer in _ANSWERS)
     for number in dict.fromkeys((*state.unknown, state.rests_on or 1)):
         yield from (LateAnswer(number, outcome) for outcome in _OUTCOMES)
-        yield from (Receipt(number, kind) for kind in ("delivered", "read", "failed"))
+        yield from (Receipt(number, kind) for kind in ("sent", "delivered", "read", "failed"))
     yield from (Read(), Cancel("somebody"), Expire(), Retry("somebody"), Retry("somebody", force=True))
+    yield Discard("somebody")
     yield from (Resolve(verdict, "somebody") for verdict in Verdict)
     yield from (Approved("somebody"), Approved("somebody", version=-1), Rejected("somebody"))
     yield from (Regenerated("somebody", barred=barred) for barred in ("", "why"))

@@ -123,6 +123,8 @@ def _note(entry: TimelineEntry) -> str:
         case "retried":
             force = ", forced" if detail.get("force") else ""
             return f"{detail.get('by')} wanted it sent again{force}: revision {detail.get('revision')}, new budgets"
+        case "discarded":
+            return f"looked at and let be{_reason(detail)}"
         case "reopened":
             return (
                 f"reopened as revision {detail.get('revision')}: attempt {detail.get('attempt')}, on which it "
@@ -130,6 +132,8 @@ def _note(entry: TimelineEntry) -> str:
             )
         case "late_verdict":
             return f"the late answer to attempt {detail.get('attempt')} decided: {detail.get('outcome')}"
+        case "looked_up":
+            return _look(detail)
         case "receipt":
             return f"the provider reports attempt {detail.get('attempt')} as {detail.get('kind')}"
         case "read":
@@ -150,6 +154,19 @@ def _note(entry: TimelineEntry) -> str:
         case _:
             facts = ", ".join(f"{key} {value}" for key, value in detail.items())
             return entry.kind.replace("_", " ") + (f": {facts}" if facts else "")
+
+
+def _look(detail: Mapping[str, object]) -> str:
+    """One look at the provider."""
+    words = {
+        "arrived": "it is there",
+        "absent": "it is not there",
+        "unsure": "the answer does not tell",
+        "failed": "it could not be asked",
+    }
+    said = words.get(str(detail.get("told")), str(detail.get("told")))
+    why = f": {detail['text']}" if detail.get("text") else ""
+    return f"the provider was asked what became of attempt {detail.get('attempt')}: {said}{why}"
 
 
 def _numbers(state: State) -> str:
@@ -217,6 +234,8 @@ def _next(
 def _doubt(life: Life, when: Callable[[int], str]) -> str:
     """Who decides the doubt."""
     due = life.due
+    if due is not None and due.purpose == "lookup" and due.at is None:
+        return "next: the provider is being asked what became of it"
     if due is not None and due.at is not None:
         if due.purpose == "lookup":
             return f"next: at {when(due.at)} the provider is asked what became of it"

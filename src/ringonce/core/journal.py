@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from uuid import UUID
+from typing import Final
+from uuid import UUID
 
 SIZE: Final = 16
 """Bytes of a key: a collision among 10^12 keys has a chance of about 10^-15."""
@@ -16,7 +15,11 @@ BODY_HASH_VERSION: Final = 1
 """The first byte of a body's hash. Another canonical form gets another number, and is never compared with this."""
 
 # To copy what has begun, and to look a length up, takes two thirds of the time.
-_BEGUN: Final = {kind: blake2b(digest_size=SIZE, person=kind) for kind in (b"event", b"recipient", b"body")}
+_BEGUN: Final = {
+    kind: blake2b(digest_size=SIZE, person=kind)
+    for kind in (b"event", b"recipient", b"body", b"receipt", b"message")
+}
+_REFERENCE: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.r([1-9][0-9]{0,8}))?")
 _BEFORE: Final = [b"\1" + length.to_bytes(8) for length in range(512)]
 """What stands before a part of this length."""
 
@@ -65,6 +68,22 @@ def client_reference(notification: UUID, revision: int) -> str:
     """What the provider is told as our id: the same for every attempt of a revision."""
     text = spelled(notification)
     return text if revision == 1 else f"{text}.r{revision}"
+
+
+def read_reference(text: str | None) -> tuple[UUID, int] | None:
+    """The notification and the revision that a client reference names; None: it is none of ours."""
+    found = _REFERENCE.fullmatch(text or "")
+    return None if found is None else (UUID(found[1]), int(found[2] or 1))
+
+
+def receipt_key(account: str, *facts: str | None) -> bytes:
+    """The key of a report of a provider: what is carried out once."""
+    return _digest(b"receipt", account, *facts)
+
+
+def message_key(account: str, message_id: str) -> bytes:
+    """The key of a message under the provider's own id for it."""
+    return _digest(b"message", account, message_id)
 
 
 def _digest(kind: bytes, *parts: bytes | str | None) -> bytes:

@@ -19,18 +19,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, assert_never
 
-from ringonce.core import refusals, tally
+from ringonce.core import looking, refusals, tally
 from ringonce.core.backoff import delay
 from ringonce.core.standing import BUG, illegal, no_doubt, noted, over, read, refuse, unready, unsure
 from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import Outcome, OutcomeClass
-from ringonce.model.policy import MINUTE, SECOND, InDoubt, OnAuth, Policy
+from ringonce.model.policy import MINUTE, InDoubt, OnAuth, Policy
 from ringonce.model.transition import (
     Alert,
     Answered,
     Approved,
     Cancel,
+    Discard,
     Effect,
     Enqueued,
     Expire,
@@ -58,7 +59,6 @@ Handler: TypeAlias = Callable[[State, Any, int, float, Policy], Step]
 
 NEW: Final = State(Status.PENDING)
 """What Enqueued steps: a notification that does not exist yet."""
-LOOKUP_AFTER: Final = 60 * SECOND
 AUTH_PROBE_AFTER: Final = 5 * MINUTE
 OTHERS_GO_ON: Final = frozenset({"address", "endpoint"})  # not the channel's own
 RE_ADDRESSES: Final = 2
@@ -79,14 +79,6 @@ def step(state: State, event: TransitionEvent, now: int, jitter: float, policy: 
         IllegalTransition: The table has no entry for this status and event: a bug of the caller.
     """
     return TABLE[state.status, type(event)](state, event, now, jitter, policy)
-
-
-def exhausted(state: State, policy: Policy) -> bool:
-    """All calls of ``max_attempts`` are used. Asked before a mark, for the setting may have been lowered meanwhile.
-
-    A row for which it holds is stepped with an Answered that has not begun, and ends without a call.
-    """
-    return state.attempts - state.spent.base >= policy.max_attempts
 
 
 # --- what a handler can build ------------------------------------------------------------------------------------
@@ -121,7 +113,7 @@ def _end(
     """It failed for good: a person must look."""
     state = tally.on(g, Status.FAILED, spent, None, error)
     emits = (tally.changed("Failed", state, error.code), tally.dispatched("Failed", state, error.code))
-    return Step(state, (*emits, *effects), notes)
+    return Step(state, (*emits, tally.AUDIT, *effects), notes)
 
 
 def _wait(g: State, due: int, error: LastError, effects: tuple[Effect, ...], notes: tuple[Note, ...]) -> Step:
@@ -144,13 +136,8 @@ def _retry(
     armed: bool = False,
 ) -> Step:
     """Again if its class has budget left, a call is left, and it would not come too late; else the end."""
-    if used > budget:
-        why = f"all {budget} retries after failures of this class are used"
-    elif exhausted(g, policy):
-        why = f"all {policy.max_attempts} calls are used"
-    elif g.expires_at is not None and due >= g.expires_at:
-        why = "the next call would come after expires_at"
-    else:
+    why = tally.no_retry(g, used, budget, due, policy)
+    if why is None:
         state = tally.on(g, Status.FAILED, spent, due, error)
         return Step(state, (Send(due, armed), tally.changed("Failed", state, error.code), *effects), notes)
     return _end(g, spent, error, (*effects, Alert("exhausted", f"{why}; last error {error.code}")), notes)
@@ -169,7 +156,7 @@ def _refused(
     """The provider said no, or we did before the call: what the outcome's class makes of it."""
     error, effects, spent = tally.error_of(outcome), tally.address_effects(outcome), g.spent
     hint = tally.hint(outcome)
-    if outcome.re_address is not None and tally.moves(g) <= RE_ADDRESSES and not exhausted(g, policy):
+    if outcome.re_address is not None and tally.moves(g) <= RE_ADDRESSES and not tally.exhausted(g, policy):
         return _wait(g, now, error, effects, notes)
     if outcome.doubted:  # until a person has decided whether the address is dead
         return _wait(g, now, error, effects, (*notes, tally.DOUBTED))
@@ -181,7 +168,7 @@ def _refused(
             if limited and outcome.scope == "channel":
                 effects = (*effects, Pause("channel", "rate_limited", due if hint is None else now + hint))
             if not begun:
-                if exhausted(g, policy):
+                if tally.exhausted(g, policy):
                     return _retry(g, spent, 0, 0, due, g.last_error or error, policy, effects, notes)
                 return _wait(g, due, error, effects, notes)
             if limited:
@@ -229,7 +216,7 @@ def _doubt(s: State, attempt: int, outcome: Outcome, now: int, jitter: float, po
             until = None if policy.hold_for is None else now + policy.hold_for
             return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (WakeAt(until),))
         case InDoubt.LOOKUP:
-            return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (Lookup(now + LOOKUP_AFTER),))
+            return Step(tally.on(g, Status.IN_DOUBT, spent, None, error), (Lookup(now + looking.FIRST),))
         case _:
             assert_never(policy.in_doubt)
 
@@ -360,19 +347,19 @@ def _lost(s: State, e: LeaseLost, now: int, jitter: float, policy: Policy) -> St
 
 
 def _receipt(s: State, e: Receipt, now: int, jitter: float, policy: Policy) -> Step:
-    """The provider's report is a late answer that comes from outside; it is always told in the timeline."""
-    if e.kind not in {"delivered", "read", "failed"}:
-        raise IllegalTransition(f"receipt of kind {e.kind!r}", mend="delivered, read and failed are known")
-    note = Note(
-        "receipt", {"attempt": e.attempt, "kind": e.kind, "code": e.outcome.code if e.outcome else None}
-    )
-    failed = e.kind == "failed"
-    outcome = tally.reported(e.outcome) if failed else tally.ARRIVED
+    """The provider's report is a late answer that comes from outside. ``sent`` only ends a doubt about its attempt."""
+    note, failed = tally.receipt_note(e), e.kind == "failed"
+    if e.kind == "sent" and e.attempt not in s.unknown:
+        return Step(s)
+    if failed and e.confirmed:  # an arrival wins, whatever is said after it
+        return Step(s, (), (note,))
+    outcome = tally.reported(e.outcome) if failed else e.outcome or tally.ARRIVED
     if failed and s.status is Status.SENT and s.rests_on == e.attempt and tally.is_verdict(outcome):
         made = _reopened(s, e.attempt, outcome, now, jitter, policy)
     else:
         made = TABLE[s.status, LateAnswer](s, LateAnswer(e.attempt, outcome), now, jitter, policy)
-    return Step(made.state, made.effects, (note, *made.notes))
+    # What it proves about the address holds whatever became of the notification meanwhile.
+    return Step(made.state, made.effects or tally.address_effects(outcome), (note, *made.notes))
 
 
 def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy) -> Step:
@@ -389,14 +376,31 @@ def _stop(s: State, e: Cancel | Expire, now: int, jitter: float, policy: Policy)
 def _resolve(s: State, e: Resolve, now: int, _jitter: float, policy: Policy) -> Step:
     """Somebody who looked (or the end of ``hold_for``) decides the doubt."""
     note = Note("resolved", {"verdict": e.verdict.value, "by": e.by})
+    return _undoubted(s, e.verdict, None, now, policy, (note,))
+
+
+def _looked(s: State, e: LookedUp, now: int, jitter: float, policy: Policy) -> Step:
+    """The provider was asked: that may decide the doubt, or it is asked again. Nothing else is a fact."""
+    if e.attempt != s.unknown[-1]:
+        return Step(s, (Lookup(now),))
+    verdict, effects, notes = looking.judge(e, jitter, policy)
+    if verdict is None:
+        return Step(s, effects, notes)
+    return _undoubted(s, verdict, getattr(e.answer, "message_id", None), now, policy, notes)
+
+
+def _undoubted(
+    s: State, verdict: Verdict, message_id: str | None, now: int, policy: Policy, notes: tuple[Note, ...]
+) -> Step:
+    """The newest doubt is decided: it was sent, or it goes on under its budget as if it had failed."""
     doubt = s.unknown[-1]
-    if e.verdict is not Verdict.NOT_SENT:
-        unknown = s.unknown if e.verdict is Verdict.ASSUMED else tally.without(s.unknown, doubt)
-        return _sent(s, s.attempts, doubt, None, unknown, notes=(note,))
+    if verdict is not Verdict.NOT_SENT:
+        unknown = s.unknown if verdict is Verdict.ASSUMED else tally.without(s.unknown, doubt)
+        return _sent(s, s.attempts, doubt, message_id, unknown, notes=notes)
     error = s.last_error or tally.error_of(tally.LOST)
     g = tally.ground(s, s.attempts, s.revision, s.spent, tally.without(s.unknown, doubt))
     used, budget = tally.doubt_budget(s.spent, policy)
-    return _retry(g, s.spent, used, budget, now, error, policy, (), (note,), armed=True)
+    return _retry(g, s.spent, used, budget, now, error, policy, (), notes, armed=True)
 
 
 def _retried(s: State, e: Retry, now: int, _jitter: float, _policy: Policy) -> Step:
@@ -443,12 +447,19 @@ def _rejected(s: State, e: Rejected, _now: int, _jitter: float, _policy: Policy)
     return tally.drafted(state, "rejected", e.by, reason=e.reason)
 
 
+def _discarded(s: State, e: Discard, _now: int, _jitter: float, _policy: Policy) -> Step:
+    """Somebody has looked at a failure, and it stays one."""
+    if s.status is not Status.FAILED or not s.final:
+        return refuse(s, "conflict", f"it is {s.status.value}, and no terminal failure")
+    return tally.ended(s, Status.CANCELLED, Note("discarded", {"by": e.by, "reason": e.reason}))
+
+
 # --- the table ---------------------------------------------------------------------------------------------------
 
 ILLEGAL: Final[Handler] = illegal
 _ = ILLEGAL
 
-# LookedUp and Fold are illegal until look-ups and digests exist.
+# Fold is illegal until digests exist.
 # fmt: off
 _COLUMNS: Final = (
     Status.DRAFT, Status.PENDING, Status.FAILED, Status.IN_DOUBT, Status.SENT, Status.SUPPRESSED, Status.MERGED,
@@ -463,13 +474,14 @@ _ROWS: Final[dict[type[TransitionEvent], tuple[Handler, ...]]] = {
     Answered:    (_,         _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
     LateAnswer:  (_told,     _late,     _late,     _decided,  _proved,   _,         _,         _told,     _told),
     LeaseLost:   (_,         _lost,     _lost,     unsure,    unsure,    _,         _,         unsure,    unsure),
-    LookedUp:    (_,         _,         _,         _,         _,         _,         _,         _,         _),
+    LookedUp:    (_,         _,         _,         _looked,   _,         _,         _,         _,         _),
     Receipt:     (noted,     _receipt,  _receipt,  _receipt,  _receipt,  noted,     noted,     _receipt,  _receipt),
     Read:        (read,      read,      read,      read,      read,      read,      read,      read,      read),
     Cancel:      (_stop,     _stop,     _stop,     _stop,     over,      over,      over,      over,      over),
     Expire:      (_stop,     _stop,     _stop,     _stop,     over,      over,      over,      over,      over),
     Resolve:     (no_doubt,  no_doubt,  no_doubt,  _resolve,  no_doubt,  no_doubt,  no_doubt,  no_doubt,  no_doubt),
     Retry:       (unready,   unready,   _retried,  _retried,  _retried,  unready,   unready,   unready,   unready),
+    Discard:     (*[_discarded] * 9,),
     Fold:        (_,         _,         _,         _,         _,         _,         _,         _,         _),
 }
 # fmt: on

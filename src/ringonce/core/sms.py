@@ -17,13 +17,29 @@ from ringonce.errors import InputError, PayloadTooLarge
 if TYPE_CHECKING:
     from ringonce.model.notification import Content
 
-# 3GPP TS 23.038 sections 6.2.1 and 6.2.1.1. What the second holds is written with an escape before it.
-_BASIC: Final = frozenset(
-    "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
+# 3GPP TS 23.038 sections 6.2.1 and 6.2.1.1, in the order of the codes. What the second holds is written with an
+# escape before it, which is no character itself.
+_ESCAPE: Final = "\x1b"
+_TABLE: Final = (
+    "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞ\x1bÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
     "¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 )
-_EXTENSION: Final = frozenset("\f^{}\\[~]|€")
-_GSM: Final = _BASIC | _EXTENSION
+_EXTENSION: Final = {
+    "\f": 0x0A,
+    "^": 0x14,
+    "{": 0x28,
+    "}": 0x29,
+    "\\": 0x2F,
+    "[": 0x3C,
+    "~": 0x3D,
+    "]": 0x3E,
+    "|": 0x40,
+    "€": 0x65,
+}
+_CODES: Final = {letter: bytes((code,)) for code, letter in enumerate(_TABLE) if letter != _ESCAPE} | {
+    letter: bytes((_TABLE.index(_ESCAPE), code)) for letter, code in _EXTENSION.items()
+}
+_GSM: Final = frozenset(_CODES)
 _MOST_PARTS: Final = 255  # the header counts them in one octet
 _NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # ITU-T E.164 section 6.1: 15 digits at most
 _BETWEEN = re.compile(r"[ ().\u00a0-]")
@@ -60,6 +76,42 @@ def segments(text: str) -> Segments:
             begin, used = index, 0
         used += size
     return Segments("gsm7" if gsm else "ucs2", units, (*parts, text[begin:]))
+
+
+def user_data(text: str, number: int, *, apart: bool = True) -> tuple[bytes, ...]:
+    """The octets of each short message that a text becomes, with the header that joins them.
+
+    A text of the GSM alphabet has one septet in each octet, as SMPP carries it; any other is UTF-16, big end first.
+
+    Args:
+        text: what is to be said.
+        number: the same in all parts of a text and different in the texts that one phone gets at a time; its lowest
+            octet counts (3GPP TS 23.040 section 9.2.3.24.1).
+        apart: False: one piece without a header, however long.
+    """
+    made = segments(text)
+    pieces = made.parts if apart else (text,)
+    coded = [_gsm7(piece) if made.encoding == "gsm7" else piece.encode("utf-16-be") for piece in pieces]
+    if len(coded) == 1:
+        return (coded[0],)
+    head, count = bytes((5, 0, 3, number & 0xFF)), len(coded)
+    return tuple(head + bytes((count, place)) + piece for place, piece in enumerate(coded, 1))
+
+
+def _gsm7(text: str) -> bytes:
+    return b"".join([_CODES[letter] for letter in text])
+
+
+def gsm7_text(octets: bytes) -> str:
+    """The text of septets, one in each octet; what stands for nothing is a question mark."""
+    letters = {code: letter for letter, code in _EXTENSION.items()}
+    shown, escaped = [], False
+    for octet in octets:
+        letter = letters.get(octet, "?") if escaped else _TABLE[octet] if octet < len(_TABLE) else "?"
+        escaped = letter == _ESCAPE
+        if not escaped:
+            shown.append(letter)
+    return "".join(shown)
 
 
 def sms_text(content: Content, *, longest: int | None = None, most: int = 0) -> str:

@@ -33,7 +33,7 @@ def unsure(s: State, e: LeaseLost, _now: int, _jitter: float, _policy: Policy) -
 
 def noted(s: State, e: Receipt, _now: int, _jitter: float, _policy: Policy) -> Step:
     """Nothing was sent as this notification; providers say all sorts of things."""
-    return Step(s, (), (Note("receipt", {"attempt": e.attempt, "kind": e.kind, "code": None}),))
+    return Step(s, (), (tally.receipt_note(e),))
 
 
 def read(s: State, _e: Read, _now: int, _jitter: float, _policy: Policy) -> Step:

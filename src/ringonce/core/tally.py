@@ -8,14 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ringonce.core.backoff import delay
+from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
 from ringonce.model.proposals import MASS_INVALIDATION, MOVED
-from ringonce.model.transition import Effect, Emit, Invalidate, Note, Pause, Step
+from ringonce.model.transition import Audit, Effect, Emit, Invalidate, Note, Pause, Step
 
 if TYPE_CHECKING:
     from ringonce.model.policy import Policy
+    from ringonce.model.transition import Receipt
 
 DISPATCHED: Final = "notification.dispatched"
 STATUS_CHANGED: Final = "notification.status_changed"
@@ -27,11 +29,13 @@ LOST: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, ambiguous=True, text="the worker was lost after the call began"
 )
 ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
+REPORTS: Final = ("sent", "delivered", "read", "failed")
 WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
 DOUBTED: Final = Note("verdict_doubted", {"reason": MASS_INVALIDATION})
 CRASHED: Final = LastError(
     Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it"
 )
+AUDIT: Final = Audit()
 REPORTED: Final = Outcome(
     OutcomeClass.TRANSIENT, Code.TRANSIENT, text="the provider reports that it was not delivered"
 )
@@ -72,6 +76,16 @@ def reported(outcome: Outcome | None) -> Outcome:
     return REPORTED if outcome is None or outcome.cls is OutcomeClass.ACCEPTED else outcome
 
 
+def receipt_note(e: Receipt) -> Note:
+    """What a report said, and by when, in the timeline. Raises IllegalTransition: nobody knows such a kind."""
+    if e.kind not in REPORTS:
+        raise IllegalTransition(f"receipt of kind {e.kind!r}", mend=f"known are {', '.join(REPORTS)}")
+    detail = {"attempt": e.attempt, "kind": e.kind, "code": None if e.outcome is None else e.outcome.code}
+    if e.outcome is not None and e.outcome.provider_code:
+        detail["provider_code"] = e.outcome.provider_code
+    return Note("receipt", detail if e.at is None else detail | {"at": e.at})
+
+
 def hint(outcome: Outcome) -> int | None:
     """Retry-After in microseconds."""
     return None if outcome.retry_after_s is None else outcome.retry_after_s * SECOND
@@ -81,6 +95,14 @@ def unwritten(why: str) -> tuple[LastError, tuple[Effect, ...], tuple[Note, ...]
     """There is no text to send, because its template failed: the error, and the note that tells of it."""
     error = LastError(Code.TEMPLATE_INVALID.value, None, why)
     return error, (), (Note("code_error", {"code": error.code, "text": why}),)
+
+
+def exhausted(state: State, policy: Policy) -> bool:
+    """All calls of ``max_attempts`` are used. Asked before a mark, for the setting may have been lowered meanwhile.
+
+    A row for which it holds is stepped with an Answered that has not begun, and ends without a call.
+    """
+    return state.attempts - state.spent.base >= policy.max_attempts
 
 
 def is_verdict(outcome: Outcome) -> bool:
@@ -130,6 +152,17 @@ def doubt_budget(spent: Spent, policy: Policy) -> tuple[int, int]:
     if policy.budgets.unknown is None:
         return spent.transient, policy.budgets.transient
     return spent.unknown, policy.budgets.unknown
+
+
+def no_retry(g: State, used: int, budget: int, due: int, policy: Policy) -> str | None:
+    """Why a call at ``due`` after ``used`` failures of a class with ``budget`` retries is not made, if so."""
+    if used > budget:
+        return f"all {budget} retries after failures of this class are used"
+    if exhausted(g, policy):
+        return f"all {policy.max_attempts} calls are used"
+    if g.expires_at is not None and due >= g.expires_at:
+        return "the next call would come after expires_at"
+    return None
 
 
 # --- new facts ----------------------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ class Body(msgspec.Struct, forbid_unknown_fields=True):
     occurred_at: datetime | None = None
     send_at: datetime | None = None
     expires_at: datetime | None = None
+    stop_when_read: bool | None = None
 
 
 def load(raw: bytes, max_bytes: int) -> dict[str, Any]:
@@ -142,6 +143,7 @@ def make(
         occurred_at=_micros(body.occurred_at, "occurred_at"),
         send_at=_micros(body.send_at, "send_at"),
         expires_at=_micros(body.expires_at, "expires_at"),
+        stop_when_read=body.stop_when_read,
     )
     if event.template is not None:
         if templates is None:

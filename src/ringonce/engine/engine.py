@@ -12,6 +12,7 @@ from ringonce.engine.arrival import read
 from ringonce.engine.contract import check_texts, decode, encode_event, load, make, refuse_old
 from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
+from ringonce.engine.receipts import Receipts
 from ringonce.engine.settle import Decider, report
 from ringonce.engine.witness import Witness
 from ringonce.errors import ConflictError, InputError, NotFoundError
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 class Settings:
     """``cycle`` in microseconds, ``grace``, ``oldest_snapshot`` in seconds, ``max_payload`` in bytes.
 
-    ``outbox``: the kinds of our own events that are published; None: all.
+    ``outbox``: the kinds of our own events that are published; None: all. ``audited``: the event types whose
+    definitive failures are written to the audit.
     """
 
     cycle: int = SECOND
@@ -55,6 +57,7 @@ class Settings:
     outbox: frozenset[str] | None = None
     keep: Retention = field(default_factory=Retention)
     oldest_snapshot: float | None = 30.0
+    audited: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -75,6 +78,7 @@ class Engine:
     _inbox: Inbox | None = None
     _accepting: Accepting | None = None
     _witness: Witness | None = None
+    _receipts: Receipts | None = None
 
     @property
     def witness(self) -> Witness:
@@ -82,6 +86,13 @@ class Engine:
         if self._witness is None:
             self._witness = Witness(self.entropy.token())
         return self._witness
+
+    @property
+    def receipts(self) -> Receipts:
+        """What providers report later."""
+        if self._receipts is None:
+            self._receipts = Receipts(self)
+        return self._receipts
 
     @property
     def inbox(self) -> Inbox:
@@ -93,7 +104,7 @@ class Engine:
     @property
     def decide(self) -> Decider:
         """Steps through the table by the channels' present policies."""
-        return Decider(self.channels, self.entropy, self._wanted, self.witness)
+        return Decider(self.channels, self.entropy, self._wanted, self.settings.audited, self.witness)
 
     def _wanted(self, kind: str) -> bool:
         """Somebody reads such events of ours: a bus, or this program."""

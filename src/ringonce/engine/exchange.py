@@ -16,6 +16,7 @@ from ringonce.provider import Context
 if TYPE_CHECKING:
     from ringonce.engine.channels import Entry
     from ringonce.model.exchange import Answer
+    from ringonce.model.notification import Content
     from ringonce.ports import Claimed, Entropy, Row
 
 log = logging.getLogger("ringonce")
@@ -54,22 +55,7 @@ def build(
             text="it has no text: its template failed when it was accepted; send the event again under a new id",
             rule="empty content",
         )
-    state = row.state
-    message = Message(
-        row.id,
-        client_reference(row.id, state.revision),
-        state.revision,
-        1 if row.lease is None else row.lease.number,
-        content,
-        row.event_id,
-        row.event_type,
-        row.tenant,
-        row.recipient,
-        row.created_at,
-        row.priority,
-        row.collapse,
-        state.expires_at,
-    )
+    message = message_of(row, content, 1 if row.lease is None else row.lease.number)
     try:
         known = Context(
             now, entry.channel.timeout / 1_000_000, address.registered_at, credential, entropy.random_bytes
@@ -85,8 +71,28 @@ def build(
         return request  # type: ignore[no-any-return]
     log.error("provider %s: request() returned %s", entry.channel.provider, type(request).__name__)
     return _unsendable(
-        f"provider {entry.channel.provider} is wrong: request() must return an HttpRequest, a MailRequest or a "
-        f"ScriptedRequest, not {type(request).__name__}"
+        f"provider {entry.channel.provider} is wrong: request() must return one of "
+        f"{', '.join(kind.__name__ for kind in _REQUESTS)}, not {type(request).__name__}"
+    )
+
+
+def message_of(row: Row, content: Content, attempt: int) -> Message:
+    """What the provider makes a request of."""
+    state = row.state
+    return Message(
+        row.id,
+        client_reference(row.id, state.revision),
+        state.revision,
+        attempt,
+        content,
+        row.event_id,
+        row.event_type,
+        row.tenant,
+        row.recipient,
+        row.created_at,
+        row.priority,
+        row.collapse,
+        state.expires_at,
     )
 
 

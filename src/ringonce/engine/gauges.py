@@ -56,6 +56,7 @@ class Gauges:
         age = 0.0 if oldest is None else max(0, now - oldest) / 1_000_000
         telemetry.gauge("ringonce_oldest_pending_seconds", age, channel=name)
         telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
+        telemetry.gauge("ringonce_looking", item.looking if item else 0, channel=name)
         off = entry is not None and not entry.channel.enabled
         reason = "disabled" if off else lane.reason if lane else None
         waiting = item.movable + item.paused if item else 0

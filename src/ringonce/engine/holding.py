@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ringonce.core.machine import exhausted
+from ringonce.core.tally import exhausted
 from ringonce.engine.exchange import NO_CALL_LEFT, STORED
 from ringonce.model.transition import Answered, Cancel, Expire
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Self
 from ringonce.engine.lifecycle import Loop, within
 from ringonce.engine.settle import report
 from ringonce.errors import InputError
-from ringonce.model.transition import Read
-from ringonce.ports import Change
+from ringonce.model.transition import Cancel, Read
+from ringonce.ports import Change, Copy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ringonce.engine.engine import Engine
-    from ringonce.ports import Copy
+    from ringonce.ports import ReadMark
 
     Owner = tuple[str, str]
     """(tenant, recipient)."""
@@ -51,7 +51,10 @@ class InboxPage:
 
 
 class Stream:
-    """The copies of one recipient as they come, oldest first: ``async with`` it, then ``async for``."""
+    """What happens in one recipient's inbox, oldest first: ``async with`` it, then ``async for`` for the copies.
+
+    Each device has its own. What one of them marks as read comes as a change to all.
+    """
 
     def __init__(self, watch: Watch, owner: Owner, after: int | None) -> None:
         """Nothing is asked before it is entered."""
@@ -79,10 +82,27 @@ class Stream:
 
     async def next(self, seconds: float) -> list[Copy]:
         """The next copies, at most a page; empty when none came within ``seconds``. Raises StoreError."""
-        copies = await self._pull()
-        if not copies and await within(self._watch.clock, seconds, self.news.wait()):
-            copies = await self._pull()
-        return copies
+        clock = self._watch.clock
+        until = clock.monotonic() + seconds
+        while True:
+            changes = await self.changes(max(0.0, until - clock.monotonic()))
+            copies = [change for change in changes if isinstance(change, Copy)]
+            if copies or self.ended or clock.monotonic() >= until:
+                return copies
+
+    async def changes(self, seconds: float) -> list[Copy | ReadMark]:
+        """The next copies and read marks, at most a page; empty when none came within ``seconds``, or hardly before.
+
+        Raises StoreError.
+        """
+        found = await self._pull()
+        if not found and await within(self._watch.clock, seconds, self.news.wait()):
+            found = await self._pull()
+        return found
+
+    async def unread(self) -> int:
+        """How many copies are unread now. Raises StoreError."""
+        return await self._watch.store.unread(*self.owner)
 
     async def __aiter__(self) -> AsyncIterator[Copy]:
         """Until ``end`` is called."""
@@ -90,13 +110,13 @@ class Stream:
             for copy in await self.next(POLL * 60):
                 yield copy
 
-    async def _pull(self) -> list[Copy]:
+    async def _pull(self) -> list[Copy | ReadMark]:
         # Cleared first: what comes while we look is seen by the next look.
         self.news.clear()
-        copies = await self._watch.store.copies(*self.owner, after=self.cursor or 0, limit=PAGE)
-        if copies:
-            self.cursor = copies[-1].seq
-        return copies
+        changes = await self._watch.store.inbox_changes(*self.owner, after=self.cursor or 0, limit=PAGE)
+        if changes:
+            self.cursor = changes[-1].seq
+        return changes
 
 
 class Watch:
@@ -179,7 +199,9 @@ class Inbox:
     ) -> int:
         """Mark copies of this recipient as read; how many were not before. Others' ids are passed over.
 
-        ``ids`` None: all up to a copy or a time (microseconds UTC, both included), or all that there are.
+        ``ids`` None: all up to a copy or a time (microseconds UTC, both included), or all that there are. What the
+        same events still have waiting on other channels is cancelled in the same transaction, where ``stop_when_read``
+        says so; a call that has begun is not stopped any more.
         """
         _check(recipient)
         count = 0
@@ -189,11 +211,29 @@ class Inbox:
                 return count
             before = count
             changes = [Change(id_, Read()) for id_ in found]
+            changes += [
+                Change(id_, Cancel("recipient", "stop_when_read")) for id_ in await self._stopped(found)
+            ]
+            shown: set[str] = set()
             for settled in await self._store.settle(changes, self._engine.decide):
                 report(self._engine.telemetry, settled)
-                count += settled.write is not None and settled.write.read
+                if settled.row is not None and settled.write is not None and settled.write.read:
+                    count += 1
+                    shown.add(settled.row.channel)
+            if shown:  # other devices look at once, in processes that listen too
+                self._engine.notify_workers(shown)
             if len(found) < READ_AT_ONCE or count == before:
                 return count
+
+    async def _stopped(self, read: Sequence[UUID]) -> list[UUID]:
+        """What reading these stops: as their events say, or else as the channel is set in which they were read."""
+        stopped: dict[UUID, None] = {}
+        for one in await self._store.siblings(read):
+            entry = self._engine.channels.get(one.channel)
+            default = entry is not None and entry.provider.stops_others(one.event_type)
+            if default if one.asked is None else one.asked:
+                stopped[one.id] = None
+        return [id_ for id_ in stopped if id_ not in set(read)]
 
     def stream(self, tenant: str, recipient: str, *, after: int | None) -> Stream:
         """The copies that come ``after`` a number, or from now on. Raises InputError."""

@@ -61,6 +61,9 @@ class Pruner:
         for table, count in step.counts.items():
             engine.telemetry.count("ringonce_pruned_total", count, table=table)
         if step.done:
+            for table, count in (await engine.store.prune_receipts()).items():
+                if count:
+                    engine.telemetry.count("ringonce_pruned_total", count, table=table)
             return REST
         return min(LONGEST, max(SHORTEST, SHARE * (engine.clock.monotonic() - began)))
 

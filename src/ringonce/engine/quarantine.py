@@ -32,16 +32,16 @@ class Quarantine:
 
         Raises NotFoundError.
         """
-        return await self._decide(channel, drop=False)
+        return await self._decide_quarantine(channel, drop=False)
 
     async def drop_quarantined(self, channel: str) -> int:
         """The verdicts were right: the addresses are dropped, and the channel goes on. How many are dropped.
 
         What waits for them ends without a call. Raises NotFoundError.
         """
-        return await self._decide(channel, drop=True)
+        return await self._decide_quarantine(channel, drop=True)
 
-    async def _decide(self, channel: str, *, drop: bool) -> int:
+    async def _decide_quarantine(self, channel: str, *, drop: bool) -> int:
         engine = self.engine
         lifted = await engine.store.lift(self._credentials(channel), drop=drop)
         if lifted.tripped:

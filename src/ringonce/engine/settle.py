@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
+from ringonce.core.failures import failure_of
 from ringonce.core.lane import Lane, of_account, spell
-from ringonce.core.machine import step
+from ringonce.core.looking import decided, told
+from ringonce.core.machine import NEW, step
 from ringonce.core.outbox import outbox_row
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
@@ -24,24 +27,32 @@ from ringonce.model.proposals import MASS_INVALIDATION
 from ringonce.model.transition import (
     Alert,
     Answered,
+    Audit,
     Emit,
+    Enqueued,
     Invalidate,
     LateAnswer,
+    LookedUp,
     Lookup,
     Pause,
     Read,
+    Receipt,
+    Refusal,
     Send,
     Step,
     TransitionEvent,
+    Verdict,
     WakeAt,
 )
 from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row, Settled, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 
     from ringonce.engine.channels import Channels
     from ringonce.engine.circuits import Ruling
+    from ringonce.model.audit import Failure, FailureCount
+    from ringonce.model.transition import Discard, Retry
     from ringonce.ports import Clock, Entropy, Store, Telemetry
 
     Landed = Callable[[Settled], None]
@@ -56,6 +67,7 @@ SET_APART = frozenset({"platform"})
 """Parts of a provider that have a lane of their own: what met their refusal waits there, and one row probes."""
 OF_THE_ACCOUNT = frozenset({"auth", "rate_limited", MASS_INVALIDATION})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
+NOT_OURS = Refusal("lease_lost", "another worker asks the provider by now")
 RETRY_FIRST = 0.05
 RETRY_LAST = 2.0
 
@@ -68,16 +80,19 @@ class Decider:
         channels: Channels,
         entropy: Entropy,
         wanted: Callable[[str], bool],
+        audited: Collection[str] = frozenset(),
         witness: Witness | None = None,
     ) -> None:
-        """Channels may change at any time; each decision reads them anew. ``wanted``: which kinds of our own events.
+        """Channels may change at any time; each decision reads them anew.
 
+        ``wanted``: which kinds of our own events. ``audited``: event types whose definitive failures leave a row.
         ``witness``: what this process has seen accepted.
         """
         self._channels = channels
         self._entropy = entropy
         self._wanted = wanted
         self._witness = witness or Witness("")
+        self._audited = audited
 
     def __call__(self, row: Row, change: Change, lease_held: bool, now: int) -> Write:  # noqa: FBT001 - ports.Decide
         """Step the row through the table and lower the effects."""
@@ -88,6 +103,10 @@ class Decider:
             if not event.begun:
                 return Write(row.state, changed=False)
             event = LateAnswer(event.attempt, event.outcome)
+        elif isinstance(event, LookedUp) and not lease_held:
+            if decided(event) is not Verdict.SENT:
+                return Write(row.state, changed=False, refused=NOT_OURS)
+            event = LateAnswer(event.attempt, told(event))
         return self.lower(row, change, event, self.step(row, event, now))
 
     def step(self, row: Row, event: TransitionEvent, now: int) -> Step:
@@ -96,6 +115,13 @@ class Decider:
         policy = FALLBACK_POLICY if entry is None else entry.channel.policy
         return step(row.state, event, now, self._entropy.jitter(), policy)
 
+    def foresee(self, failures: FailureCount, event: Retry | Discard, now: int) -> Refusal | None:
+        """Why a person's decision about such failures would be refused; None: it would not."""
+        failed = step(NEW, Enqueued(now, invalid=failures.code), now, 0.0, FALLBACK_POLICY).state
+        unknown = (1,) if failures.doubtful else ()
+        state = replace(failed, unknown=unknown, expires_at=now if failures.expired else None)
+        return step(state, event, now, 0.0, FALLBACK_POLICY).refused
+
     def lower(self, row: Row, change: Change, event: TransitionEvent, result: Step) -> Write:
         """Turn the effects into what the store persists."""
         due: Due | None = None
@@ -103,6 +129,7 @@ class Decider:
         invalidate: list[Invalidation] = []
         pauses: list[LanePause] = []
         alerts: list[tuple[str, str]] = []
+        failure: Failure | None = None
         for effect in result.effects:
             match effect:
                 case Send(due_at, armed):
@@ -120,6 +147,9 @@ class Decider:
                     pauses.append(LanePause(self._stop(row, scope, reason), reason, until))
                 case Alert(kind, text):
                     alerts.append((kind, text))
+                case Audit():
+                    if row.event_type in self._audited:
+                        failure = failure_of(row.id, row.event_type, result.state)
                 case _:
                     assert_never(effect)
         return Write(
@@ -135,7 +165,9 @@ class Decider:
             alerts=tuple(alerts),
             counters=("late_answers",) if isinstance(event, LateAnswer) else (),
             stored=self._is_stored(row, result),
-            read=isinstance(event, Read),
+            read=isinstance(event, Read) or (isinstance(event, Receipt) and event.kind == "read"),
+            named=self._named(row, change, event),
+            failure=failure,
         )
 
     def _against(self, row: Row, change: Change, effect: Invalidate) -> Iterator[Invalidation]:
@@ -151,6 +183,14 @@ class Decider:
         proof = _proof(change, effect.proof_at)
         told = (effect.reason, proof, effect.replace_with)
         yield Invalidation(address.id, address.value, *told, by, weighed, effect.doubted)
+
+    def _named(self, row: Row, change: Change, event: TransitionEvent) -> tuple[str, str, int] | None:
+        """Under which id the provider will report on it, where it will not name our reference."""
+        entry, attempt = self._channels.get(row.channel), change.attempt
+        if entry is None or entry.provider.receipts_by != "message_id" or attempt is None:
+            return None
+        accepted = isinstance(event, Answered | LateAnswer) and attempt.message_id is not None
+        return (attempt.account, attempt.message_id or "", attempt.number) if accepted else None
 
     def _lane(self, row: Row, result: Step) -> str:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
@@ -316,8 +356,8 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
                 retried[channel, tenant] += 1
         for name in write.counters:
             telemetry.count(f"ringonce_{name}_total", channel=channel, tenant=tenant)
-        for told in write.invalidate:
-            what = "quarantined" if told.doubted else "dropped" if told.replace_with is None else "moved"
+        for verdict in write.invalidate:
+            what = "quarantined" if verdict.doubted else "moved" if verdict.replace_with else "dropped"
             telemetry.count("ringonce_address_verdicts_total", channel=channel, verdict=what)
     for (channel, tenant, status), count in ends.items():
         telemetry.count(

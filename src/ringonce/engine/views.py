@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ringonce.engine.channels import Entry
+    from ringonce.engine.failing import Decided, Outlook
+    from ringonce.model.audit import AuditRow
     from ringonce.model.notification import Address, LastError
     from ringonce.model.policy import Backoff, Rate
     from ringonce.ports import (
@@ -241,6 +243,43 @@ def copy_view(copy: Copy) -> View:
     }
 
 
+def audit_view(row: AuditRow) -> View:
+    """A row of the failure audit. Where an address stands for the recipient, it is masked."""
+    who, stands = row.driver_id, f"{row.channel}:"
+    return {
+        "id": str(row.id),
+        "driver_id": stands + masked(who.removeprefix(stands)) if who.startswith(stands) else who,
+        "push_type": row.push_type,
+        "payload": dict(row.payload),
+        "error_code": row.error_code,
+        "retry_count": row.retry_count,
+        "failed_at": stamp(row.failed_at),
+        "tenant": row.tenant,
+        "channel": row.channel,
+        "code": row.code,
+        "notification_id": str(row.notification_id),
+        "revision": row.revision,
+    }
+
+
+def decided_view(one: Decided, done: str) -> View:
+    """What became of one of many that a person decided about."""
+    if one.refused is None:
+        return {"id": str(one.id), "result": done}
+    return {"id": str(one.id), "result": "refused", "code": one.refused.code, "detail": one.refused.text}
+
+
+def outlook_view(outlook: Outlook) -> View:
+    """Failures that are alike, and why a decision about them would be refused."""
+    return {
+        "channel": outlook.channel,
+        "code": outlook.code,
+        "count": outlook.count,
+        "refused": None if outlook.refused is None else outlook.refused.code,
+        "detail": None if outlook.refused is None else outlook.refused.text,
+    }
+
+
 def outbox_view(number: int, row: OutboxRow) -> View:
     """An event of ours."""
     return {
@@ -264,6 +303,7 @@ def backlog_view(backlog: Backlog) -> View:
         "leased": backlog.leased,
         "oldest_due": stamp(backlog.oldest_due),
         "next_due": stamp(backlog.next_due),
+        "looking": backlog.looking,
     }
 
 

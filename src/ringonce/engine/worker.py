@@ -13,6 +13,7 @@ from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
 from ringonce.engine.horizon import Horizon
 from ringonce.engine.lifecycle import Loop, within
+from ringonce.engine.looking import Looker
 from ringonce.engine.pruner import Pruner
 from ringonce.engine.settle import Settler
 from ringonce.engine.traffic import Traffic
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ringonce")
 
-DUTIES = ("dispatch", "retry", "rescue", "expand", "sweep", "prune")
+DUTIES = ("dispatch", "lookup", "retry", "rescue", "expand", "sweep", "prune")
 DRAIN_LOOK = 0.1
 LANES_EVERY = 1.0
 GIVE_BACK_AGAIN = 0.05
@@ -76,10 +77,12 @@ class Worker:
                 ("channels", "dispatch", self._follow_channels),
                 ("lanes", "dispatch", self._follow_lanes),
                 ("extend", "dispatch", self._duties.extend),
+                ("lookup", "lookup", Looker(self._shared, decide, engine.telemetry).turn),
                 ("retry", "retry", self._duties.retry),
                 ("rescue", "rescue", self._duties.rescue),
                 ("expand", "expand", self._duties.expand),
                 ("sweep", "sweep", self._duties.sweep),
+                ("receipts", "sweep", engine.receipts.turn),
                 ("prune", "prune", self._pruner.turn),
                 ("horizon", "prune", horizon.look),
                 ("horizon", "dispatch", horizon.look),

@@ -27,6 +27,8 @@ class Event:
 
     ``to`` maps a channel to one address of somebody without a recipient record; the address stands for the
     recipient. ``channels`` None means every enabled channel that has an address for the recipient.
+    ``stop_when_read``: reading the in-app copy stops what is not yet begun on other channels; None: as the in-app
+    channel is set. It must stay the last field: the store finds it at the end of the stored form.
     """
 
     event_id: str
@@ -46,3 +48,4 @@ class Event:
     occurred_at: int | None = None
     send_at: int | None = None
     expires_at: int | None = None
+    stop_when_read: bool | None = None

@@ -67,7 +67,74 @@ class ScriptedRequest:
     delay: float = 0.0
 
 
-Request = HttpRequest | MailRequest | ScriptedRequest
+@dataclass(frozen=True, slots=True)
+class SmsCenter:
+    """Where short messages are handed in, and as whom (SMPP 3.4). What is equal shares its sessions.
+
+    ``sessions``: connections kept open at a time; ``window``: messages without an answer on each. ``enquire_link``:
+    seconds of silence after which the other side is asked whether it is there.
+    """
+
+    host: str
+    port: int = 2775
+    tls: bool = False
+    system_id: str = ""
+    password: str = field(default="", repr=False)
+    system_type: str = ""
+    sessions: int = 1
+    window: int = 10
+    enquire_link: float = 30.0
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class SmsRequest:
+    """One short message, or one that comes in parts: they are handed in one after the other, each at most once.
+
+    ``source`` and ``destination`` are (type of number, numbering plan, digits or name), SMPP 3.4 sections 5.2.5 to
+    5.2.9. ``parts``: the octets of each, with their header; ``payload``: the only one goes into the optional parameter
+    message_payload. ``validity``: section 7.1.1, empty: the center's. ``report``: a report is asked for, of the last
+    part. ``reference``: ours, where the center takes optional parameters. Times are seconds.
+    """
+
+    center: SmsCenter
+    source: tuple[int, int, str]
+    destination: tuple[int, int, str] = field(repr=False)
+    parts: tuple[bytes, ...] = field(repr=False)
+    data_coding: int = 0
+    esm_class: int = 0
+    payload: bool = False
+    report: bool = False
+    service_type: str = ""
+    validity: str = ""
+    reference: int = 0
+    timeout: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """A call by name: ``name(*args, **kwargs)``. The arguments may be secret."""
+
+    name: str
+    args: tuple[object, ...] = field(default=(), repr=False)
+    kwargs: tuple[tuple[str, object], ...] = field(default=(), repr=False)
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class LibraryRequest:
+    """A call of an installed library that does its own I/O, in a thread.
+
+    ``make`` names what builds an object, as ``module:name``; it sends nothing. ``call`` is the object's method that
+    may ring. ``timeout``: seconds until its answer is no longer waited for; the library itself can not be stopped.
+    """
+
+    make: LibraryCall
+    call: LibraryCall
+    timeout: float = 15.0
+
+
+Request = HttpRequest | MailRequest | ScriptedRequest | SmsRequest | LibraryRequest
 
 
 class Fault(StrEnum):
@@ -121,6 +188,44 @@ class ScriptedAnswer:
 
 @quick
 @dataclass(frozen=True, slots=True)
+class SmsAnswer:
+    """The response that decided (SMPP 3.4 section 5.1.3), or the text of a delivery report.
+
+    ``command``: ``submit_sm_resp``, ``bind_transceiver_resp``, ``generic_nack``, or ``deliver_sm`` for a report.
+    ``accepted``: parts that were taken before this answer, and with it. ``text``: for a report.
+    """
+
+    status: int
+    command: str = "submit_sm_resp"
+    message_id: str = ""
+    accepted: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SmsDelivered:
+    """What a center delivered by itself (SMPP 3.4 section 4.6): a report, or a message of a person.
+
+    ``esm_class``: which of them (section 5.2.12). ``receipted_id`` and ``state`` are those of the optional parameters
+    receipted_message_id and message_state; empty and None: it has none.
+    """
+
+    text: str = field(repr=False)
+    esm_class: int = 0
+    receipted_id: str = ""
+    state: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryAnswer:
+    """What a library returned. ``made`` False: nothing could be built of the arguments, so nothing was called."""
+
+    made: bool
+    value: bool | None = None
+
+
+@quick
+@dataclass(frozen=True, slots=True)
 class NoAnswer:
     """The exchange broke. ``sent`` False: certainly nothing reached the provider. True: unknown, it may have.
 
@@ -144,4 +249,4 @@ class Credential:
     expires_at: int | None = None
 
 
-Answer = HttpAnswer | MailAnswer | ScriptedAnswer | NoAnswer
+Answer = HttpAnswer | MailAnswer | ScriptedAnswer | SmsAnswer | LibraryAnswer | NoAnswer

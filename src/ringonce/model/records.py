@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
+    from ringonce.model.audit import Failure
     from ringonce.model.event import Event
     from ringonce.model.notification import Address, Content, State, Status
     from ringonce.model.policy import Rate
@@ -328,7 +329,9 @@ class Write:
 
     ``changed`` False: the state is as before. ``stored``: it goes into the recipient's inbox; ``read``: the
     recipient has read it, if that was not known before. ``due`` None: the dispatch row is deleted when the state is
-    final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update.
+    final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update. ``named``:
+    (account, message id, attempt), where the provider's reports will name nothing else. ``failure``: the row of the
+    audit.
     """
 
     state: State
@@ -344,6 +347,8 @@ class Write:
     counters: tuple[str, ...] = ()
     stored: bool = False
     read: bool = False
+    named: tuple[str, str, int] | None = None
+    failure: Failure | None = None
 
 
 @quick
@@ -373,6 +378,7 @@ class Query:
     subject: str | None = None
     code: str | None = None
     terminal_failures: bool = False
+    ids: tuple[UUID, ...] | None = None
     thread: str | None = None
     since: int | None = None
     until: int | None = None
@@ -383,7 +389,7 @@ class Query:
 @quick
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A notification in its recipient's inbox. ``seq`` grows by one with each copy of the recipient."""
+    """A notification in its recipient's inbox. ``seq`` grows with each change of the inbox."""
 
     seq: int
     id: UUID
@@ -395,6 +401,25 @@ class Copy:
     priority: str
     created_at: int
     read_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMark:
+    """A copy was read. ``seq``: the number of this change among those of the recipient's inbox."""
+
+    seq: int
+    id: UUID
+    read_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """What of the same event is on its way to the same recipient as a copy. ``asked``: what the event says."""
+
+    id: UUID
+    channel: str
+    event_type: str
+    asked: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,8 +473,9 @@ class LaneState:
 class Backlog:
     """What is left, for ``--drain``, health and metrics, per channel.
 
-    ``movable``: a worker could do something now or by itself later (retries, leases that run, events not
-    expanded count under channel ``''``). ``oldest_due`` in microseconds UTC.
+    ``movable``: a worker could do something now or by itself later (retries, looks, leases that run, events not
+    expanded count under channel ``''``). ``held`` waits for a person or a receipt, ``looking`` for a look at the
+    provider. ``oldest_due`` in microseconds UTC.
     """
 
     channel: str
@@ -461,3 +487,4 @@ class Backlog:
     leased: int = 0
     oldest_due: int | None = None
     next_due: int | None = None
+    looking: int = 0

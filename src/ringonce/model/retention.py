@@ -32,6 +32,7 @@ class Retention:
     journal: int | None = 90 * DAY
     outbox: int | None = 7 * DAY
     outbox_table: int | None = None
+    audit: int | None = 365 * DAY
 
     def of(self, status: str) -> int | None:
         """How long a notification with this final status is kept. None: always, or it is not final."""

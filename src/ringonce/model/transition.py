@@ -11,6 +11,7 @@ from ringonce.model.quick import quick
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ringonce.model.looking import Finding, Look
     from ringonce.model.notification import State
     from ringonce.model.outcome import Outcome
 
@@ -99,19 +100,30 @@ class LeaseLost:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """The provider was asked whether ``attempt`` had arrived."""
+    """The provider was asked at ``at`` whether ``attempt`` had arrived. ``before``: the looks of before, in order.
+
+    An Outcome as ``answer``: it could not be asked, or refused to tell.
+    """
 
     attempt: int
-    found: bool
+    answer: Finding | Outcome
+    at: int
+    before: tuple[Look, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The provider reports on ``attempt``: ``delivered``, ``failed`` or ``read``."""
+    """The provider reports on ``attempt``: ``sent``, ``delivered``, ``read`` or ``failed``.
+
+    ``outcome``: what a failure means; of the others, an accepted one with the provider's message id. ``at``: the
+    vendor's time, microseconds UTC. ``confirmed``: it was reported before that this attempt arrived.
+    """
 
     attempt: int
     kind: str
     outcome: Outcome | None = None
+    at: int | None = None
+    confirmed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +171,14 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Discard:
+    """A person has looked at a failure and lets it be: it is not offered to be sent again."""
+
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """It was folded into a digest."""
 
@@ -180,6 +200,7 @@ TransitionEvent = (
     | Expire
     | Resolve
     | Retry
+    | Discard
     | Fold
 )
 
@@ -244,7 +265,12 @@ class Alert:
     text: str
 
 
-Effect = Send | Lookup | WakeAt | Emit | Invalidate | Pause | Alert
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """It failed for good: where failures of its type are audited, a row tells of it."""
+
+
+Effect = Send | Lookup | WakeAt | Emit | Invalidate | Pause | Alert | Audit
 
 
 @dataclass(frozen=True, slots=True)

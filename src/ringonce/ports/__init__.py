@@ -5,7 +5,7 @@ Times are microseconds UTC by the store's clock. ``now`` None means: the store's
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from ringonce.model.proposals import BreakerState, Invalidation, Lifted, Proposal
 from ringonce.model.records import (
@@ -32,9 +32,11 @@ from ringonce.model.records import (
     Plan,
     Probe,
     Query,
+    ReadMark,
     RecipientFacts,
     Row,
     Settled,
+    Sibling,
     Terms,
     TimelineEntry,
     Write,
@@ -47,10 +49,13 @@ if TYPE_CHECKING:
 
     from ringonce.core.render import Template
     from ringonce.model.event import Event
-    from ringonce.model.exchange import Answer, Request
+    from ringonce.model.exchange import Answer, Request, SmsCenter, SmsDelivered
 
     Deliver: TypeAlias = Callable[[Sequence[tuple[object, Answer]]], None]
     """Takes (token, answer) pairs."""
+
+    SmsHeard: TypeAlias = Callable[[SmsCenter, Sequence[SmsDelivered]], Awaitable[None]]
+    """Takes what a center delivered. It is acknowledged when this returns, and delivered again when it raises."""
 
     Planner: TypeAlias = Callable[[Event, Sequence["RecipientFacts"], bool, int], "Plan"]
     """(event, recipients, subject was cancelled, now) -> Plan. Pure but for ids; called inside the transaction."""
@@ -94,9 +99,11 @@ __all__ = [
     "Probe",
     "Proposal",
     "Query",
+    "ReadMark",
     "RecipientFacts",
     "Row",
     "Settled",
+    "Sibling",
     "Store",
     "Telemetry",
     "Templates",
@@ -167,6 +174,15 @@ class Wire(Protocol):
 
     async def close(self, grace: float) -> None:
         """Wait up to ``grace`` seconds for running exchanges, then answer the rest with NoAnswer(sent=True)."""
+        ...
+
+
+@runtime_checkable
+class Hearing(Protocol):
+    """A wire over which others speak to us, too."""
+
+    def listen(self, center: SmsCenter, heard: SmsHeard) -> None:
+        """Keep in touch with ``center`` until the wire is closed. To be called after ``start``."""
         ...
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
+    from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
     from ringonce.model.notification import Address
+    from ringonce.model.receipt import AddressReport, Arrival, Received
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
     from ringonce.model.transition import Note
     from ringonce.ports import (
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
         Person,
         Planner,
         Query,
+        ReadMark,
         Row,
         Settled,
+        Sibling,
         Terms,
     )
 
@@ -135,12 +139,25 @@ class Store(Protocol):
         """Copies before a number, newest first; or after one, oldest first: after the last, none is missed."""
         ...
 
+    async def inbox_changes(
+        self, tenant: str, recipient: str, *, after: int, limit: int = 50
+    ) -> list[Copy | ReadMark]:
+        """What came and what was read after a number, oldest first: after the last, none is missed."""
+        ...
+
+    async def siblings(self, ids: Sequence[UUID]) -> list[Sibling]:
+        """What of the same events still waits, for the same recipients as these copies, on other channels.
+
+        ``channel`` and ``event_type`` are those of the copy.
+        """
+        ...
+
     async def unread(self, tenant: str, recipient: str) -> int:
         """How many copies are unread."""
         ...
 
     async def heads(self, owners: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """The number of the latest copy of each (tenant, recipient); 0: there was none."""
+        """The number of the latest change of each (tenant, recipient)'s inbox; 0: there was none."""
         ...
 
     async def unread_ids(
@@ -235,6 +252,15 @@ class Store(Protocol):
         """Expired leases: not begun -> due again; begun -> LeaseLost through ``decide``, attempt ``unknown``."""
         ...
 
+    async def claim_lookups(
+        self, owner: str, channels: Collection[str], limit: int, lease: int, *, now: int | None = None
+    ) -> tuple[int, list[Life]]:
+        """Lease up to ``limit`` calls without a verdict whose provider is due to be asked; and the store's time.
+
+        The lease is ended by ``settle`` or ``release``, or it runs out and is rescued: then it is asked again.
+        """
+        ...
+
     async def sweep(
         self, decide: Decide, *, max_age: Mapping[str, int | None], limit: int = 100, now: int | None = None
     ) -> list[Settled]:
@@ -270,6 +296,27 @@ class Store(Protocol):
 
         What lies there all the same (armed again, committed late) is found within a few seconds.
         """
+        ...
+
+    # reports of providers
+    async def receive(
+        self, arrivals: Sequence[Arrival], decide: Decide, *, now: int | None = None
+    ) -> list[Received]:
+        """Commit what has come in, then, in a second transaction, carry out what is new; one fate for each."""
+        ...
+
+    async def look_again(self, decide: Decide, *, limit: int = 200, now: int | None = None) -> list[Received]:
+        """Look again for what reports name that came too early, or whose carrying out was broken off."""
+        ...
+
+    async def block(
+        self, channels: Collection[str], reports: Sequence[AddressReport], *, now: int | None = None
+    ) -> int:
+        """Drop addresses whose people blocked us, revive those dropped for that; how many changed. Older news lose."""
+        ...
+
+    async def prune_receipts(self, *, now: int | None = None) -> dict[str, int]:
+        """Remove up to 500 reports, and as many ids that they may name, that are older than 30 days."""
         ...
 
     # leases and lanes
@@ -331,6 +378,14 @@ class Store(Protocol):
         by: Sequence[str] = (),
     ) -> list[Mapping[str, object]]:
         """The once report's totals, one row per group of ``by`` (``tenant``, ``channel``, ``day``), or one in all."""
+        ...
+
+    async def failure_counts(self, query: Query, *, now: int | None = None) -> list[FailureCount]:
+        """How many terminal failures a query finds, by channel, code, and what a retry depends on."""
+        ...
+
+    async def failure_audit(self, query: AuditQuery) -> list[AuditRow]:
+        """Rows of the failure audit, newest first."""
         ...
 
     async def backlog(self, *, now: int | None = None) -> list[Backlog]:

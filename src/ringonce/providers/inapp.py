@@ -6,6 +6,7 @@ What it takes is what the application shows: everything. The inbox itself is ``r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from ringonce.provider import Features, InDoubt, InputError, Provider
 
@@ -15,7 +16,12 @@ LONGEST = 256
 
 @dataclass(frozen=True)
 class InappOptions:
-    """There is nothing to set."""
+    """``stop_when_read``: reading a copy stops the unsent ones of the same event on other channels.
+
+    Always, or for the event types named; ``order.*`` names all that begin so. An event may say otherwise.
+    """
+
+    stop_when_read: bool | tuple[str, ...] = False
 
 
 class Inapp(Provider):
@@ -28,6 +34,11 @@ class Inapp(Provider):
     in_doubt = InDoubt.RESEND
     second_send = "impossible: it is stored once"
     Options = InappOptions
+
+    def stops_others(self, event_type: str) -> bool:
+        """As it is set."""
+        types = self.options.stop_when_read
+        return types if isinstance(types, bool) else any(fnmatchcase(event_type, one) for one in types)
 
     def address(self, value: object) -> str:
         """The recipient's id, for ``to``. Raises InputError."""

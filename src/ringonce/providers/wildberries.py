@@ -1,12 +1,17 @@
 """Wildberries' seller API: the public answer to a customer's feedback or question.
 
 Facts: eslazarev/wildberries-sdk ``specs/09-communications.yaml``; dev.wildberries.ru. A feedback is answered by POST, a
-question by PATCH. An answer can be changed once, so that a second send may use that up: after a doubt what is published
-has to be read first. That a feedback exists is not looked at: 204 says no more than that the call was well formed.
+question by PATCH. An answer can be changed once, so that a second send may use that up: after a doubt what stands there
+is read first. That a feedback exists is not looked at: 204 says no more than that the call was well formed.
+
+What is read back is the answer's text, in whatever state it is (``none``, ``reviewRequired``, ``wbRu``, ``rejected``:
+answers are moderated, and one that was rejected had arrived as well). Unconfirmed: whether a question's answer can be
+read while it is moderated, and whether white space around a text is kept.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -56,7 +61,8 @@ class Wildberries(api.Provider):
     name = "wildberries"
     title = "Wildberries feedbacks and questions"
     features = api.Features(title=False, max_text=_LONGEST)
-    in_doubt = api.InDoubt.HOLD
+    in_doubt = api.InDoubt.LOOKUP
+    looks_up = True
     second_send = "may use up the only change"
     rules = tuple(replace(rule, provider_code="json:errorText") for rule in RULES)
     Options = WildberriesOptions
@@ -104,3 +110,46 @@ class Wildberries(api.Provider):
             method, path, said = "PATCH", "/api/v1/questions", {"answer": said, "state": "wbRu"}
         body = api.json_bytes({"id": id_, **said}, "content.text")
         return api.HttpRequest(method, self._url + path, self._headers, body, context.timeout)
+
+    def lookup(self, message: api.Message, address: api.Address, context: api.Context) -> api.HttpRequest:
+        """The call that reads the feedback or the question with its answer."""
+        kind, _, id_ = address.value.partition(":")
+        return api.HttpRequest(
+            "GET", f"{self._url}/api/v1/{kind}?id={id_}", self._headers, timeout=context.timeout
+        )
+
+    @classmethod
+    def looked(
+        cls, answer: api.Answer, message: api.Message, context: api.Context
+    ) -> api.Finding | api.Outcome:
+        """Our text stands there, nothing does, or another text: that one a second send could replace."""
+        outcome = cls.outcome(answer, context)
+        if outcome.cls is not To.ACCEPTED or not isinstance(answer, api.HttpAnswer):
+            return outcome
+        read = _data(answer.body)
+        if "answer" not in read:
+            return api.Finding(
+                api.Presence.UNSURE, text="the reading shows neither a feedback nor a question"
+            )
+        said = read["answer"]
+        text = said.get("text") if isinstance(said, dict) else said
+        if not text:
+            return api.Finding(api.Presence.ABSENT)
+        if isinstance(text, str) and _bare(text) == _bare(message.content.text or ""):
+            return api.Finding(api.Presence.ARRIVED)
+        return api.Finding(api.Presence.UNSURE, text="another answer stands there")
+
+
+def _data(body: bytes) -> dict[str, object]:
+    """What a reading shows."""
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    read = told.get("data") if isinstance(told, dict) else None
+    return read if isinstance(read, dict) else {}
+
+
+def _bare(text: str) -> str:
+    """Without what a form may add or take away around a text: the words decide."""
+    return text.replace("\r\n", "\n").strip()

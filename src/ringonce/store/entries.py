@@ -169,4 +169,5 @@ def _made(write: Write) -> Made:
         write.stored or write.read or write.notes or write.outbox or write.invalidate or write.pauses
     )
     own = tuple(values[name] for name in OWN)
-    return Made(own, write.due, write.state.final, plain and not write.counters)
+    plain = plain and not write.counters and write.failure is None
+    return Made(own, write.due, write.state.final, plain)

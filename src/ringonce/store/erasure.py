@@ -82,7 +82,11 @@ def wordless(write: Write, change: Change) -> Write:
         for note in write.notes
     )
     return replace(
-        write, attempt=attempt, state=replace(state, last_error=error, message_id=None), notes=notes
+        write,
+        attempt=attempt,
+        state=replace(state, last_error=error, message_id=None),
+        notes=notes,
+        named=None,
     )
 
 
@@ -226,6 +230,7 @@ class Erasure:
         """Forget where they were reached, and their inbox."""
         bound = {"b_tenant": clean(tenant), "names": self._dialect.listed(names.recipients)}
         connection.execute(self._forget, bound | {"b_recipient": names.id})
+        self._settler.failures.forget(connection, clean(tenant), names.recipients)
         self._settler.inboxes.forget(connection, tenant, names.id)
 
     def _rewrite(

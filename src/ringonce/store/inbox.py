@@ -1,8 +1,8 @@
 """In-app copies: filed in the order in which they become visible, read, counted.
 
-A copy's number is drawn from its recipient's row in ``inboxes``, whose lock is held until the commit. So whoever
-has seen all copies up to a number has missed none, which a key that is drawn outside of the commit order (a clock,
-a sequence) could not promise.
+A copy's number, and that of the mark that it was read, is drawn from its recipient's row in ``inboxes``, whose lock is
+held until the commit. So whoever has seen all changes up to a number has missed none, which a key that is drawn outside
+of the commit order (a clock, a sequence) could not promise.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from ringonce.ports import Copy
+from ringonce.ports import Copy, ReadMark
 from ringonce.store.rows import CONTENT, OF_EVENT, make_content
 from ringonce.store.schema import UNREAD, contents, events, inbox, inboxes, notifications
 from ringonce.store.values import clean, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from uuid import UUID
 
     from ringonce.store.dialect import Dialect
@@ -57,7 +57,9 @@ class Inboxes:
         self._file = filed.on_conflict_do_update(
             index_elements=["notification_id"], set_={"key": filed.excluded.key, "seq": filed.excluded.seq}
         )
-        self._read = sa.update(inbox).where(among(_i.notification_id, "ids")).values(unread=False)
+        self._marks = given("r", id=sa.Uuid, marked=_i.marked.type)
+        m = self._marks.c
+        self._mark = sa.update(inbox).where(_i.notification_id == m.id).values(unread=False, marked=m.marked)
         self._heads = sa.select(h.key, h.last).where(among(h.key, "keys"))
         key = _i.key == sa.bindparam("b_key", type_=_i.key.type)
         before, after = (
@@ -76,6 +78,7 @@ class Inboxes:
             .limit(limit)
         )
         self._newest = copies.where(_i.seq < before).order_by(_i.seq.desc())
+        self._changes = _changes(key, after, limit)
         self._later = copies.where(_i.seq > after).order_by(_i.seq)
         self._unread = sa.select(sa.func.count()).select_from(inbox).where(key, UNREAD)
         ids = sa.select(_i.notification_id).where(key, UNREAD).order_by(_i.seq).limit(limit)
@@ -90,25 +93,33 @@ class Inboxes:
 
     # --- writing, inside the transaction of what is filed or read --------------------------------------------------
 
-    def file(self, connection: sa.Connection, items: Iterable[tuple[str, str, UUID]]) -> None:
-        """Put (tenant, recipient, notification) into their inboxes, in the order given."""
-        wanted: dict[bytes, list[UUID]] = {}
-        for tenant, recipient, id_ in items:
-            wanted.setdefault(inbox_key(tenant, recipient), []).append(id_)
+    def write(
+        self,
+        connection: sa.Connection,
+        filed: Iterable[tuple[str, str, UUID]],
+        read: Iterable[tuple[str, str, UUID]] = (),
+    ) -> None:
+        """Put (tenant, recipient, notification) into their inboxes, in the order given; mark those that were read."""
+        wanted: dict[bytes, list[tuple[UUID, bool]]] = {}
+        for items, new in ((filed, True), (read, False)):
+            for tenant, recipient, id_ in items:
+                wanted.setdefault(inbox_key(tenant, recipient), []).append((id_, new))
         if not wanted:
             return
         # In one order everywhere: two batches for the same people wait for each other, never in a circle.
         counts = [(key, len(wanted[key])) for key in sorted(wanted)]
-        rows: list[tuple[Any, ...]] = []
+        copies: list[tuple[Any, ...]] = []
+        marks: list[tuple[Any, ...]] = []
         for key, last in connection.execute(self._draw, self._counts.bind(counts)).all():
-            ids = wanted[key]
-            rows += [(key, last - len(ids) + place, id_, True) for place, id_ in enumerate(ids, 1)]
-        connection.execute(self._file, self._copies.bind(rows))
-
-    def read(self, connection: sa.Connection, ids: Collection[UUID]) -> None:
-        """These are read; what is in no inbox is none of ours."""
-        if ids:
-            connection.execute(self._read, {"ids": self._dialect.listed(sorted(ids))})
+            for number, (id_, new) in enumerate(wanted[key], last - len(wanted[key]) + 1):
+                if new:
+                    copies.append((key, number, id_, True))
+                else:
+                    marks.append((id_, number))
+        if copies:
+            connection.execute(self._file, self._copies.bind(copies))
+        if marks:
+            connection.execute(self._mark, self._marks.bind(marks))
 
     def forget(self, connection: sa.Connection, tenant: str, recipient: str) -> None:
         """Nothing was ever filed for this recipient."""
@@ -136,6 +147,17 @@ class Inboxes:
         found = connection.execute(statement.where(UNREAD) if unread else statement, bound)
         return [_copy(values) for values in found]
 
+    def changes(
+        self, connection: sa.Connection, tenant: str, recipient: str, *, after: int, limit: int
+    ) -> list[Copy | ReadMark]:
+        """Copies and read marks after a number, oldest first. One statement: what it sees is of one moment."""
+        bound = {"b_key": inbox_key(tenant, recipient), "b_after": after, "b_limit": limit}
+        found: list[Copy | ReadMark] = []
+        for number, marked, *values in connection.execute(self._changes, bound):
+            copy = _copy(values)
+            found.append(ReadMark(number, copy.id, copy.read_at) if marked else copy)
+        return found
+
     def unread(self, connection: sa.Connection, tenant: str, recipient: str) -> int:
         """How many are not read."""
         found = connection.execute(self._unread, {"b_key": inbox_key(tenant, recipient)})
@@ -144,7 +166,7 @@ class Inboxes:
     def heads(
         self, connection: sa.Connection, owners: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], int]:
-        """The number of the latest copy of each (tenant, recipient); 0: there was none."""
+        """The number of the latest change of each (tenant, recipient)'s inbox; 0: there was none."""
         keys = {inbox_key(*owner): owner for owner in owners}
         result = dict.fromkeys(owners, 0)
         if keys:
@@ -181,3 +203,30 @@ def _copy(values: Sequence[Any]) -> Copy:
     seq, id_, event_id, type_, subject, thread, priority, created_at, read_at = values[: len(COPY)]
     content = make_content(values[len(COPY) :])
     return Copy(seq, id_, event_id, type_, content, subject, thread, priority, created_at, read_at)
+
+
+def _changes(key: Any, after: Any, limit: Any) -> sa.Select[Any]:
+    """Copies that came and copies that were read after a number, each through its own index."""
+
+    def part(number: sa.Column[Any], *, marked: bool) -> sa.Select[Any]:
+        some = (
+            sa.select(number.label("number"), sa.literal(marked).label("mark"), _i.notification_id)
+            .where(key, number > after)
+            .order_by(number)
+            .limit(limit)
+            .subquery()
+        )
+        return sa.select(some)
+
+    places = sa.union_all(part(_i.seq, marked=False), part(_i.marked, marked=True)).subquery()
+    return (
+        sa.select(places.c.number, places.c.mark, *COPY, *CONTENT)
+        .select_from(
+            places.join(inbox, _i.notification_id == places.c.notification_id)
+            .join(notifications, _n.id == _i.notification_id)
+            .join(events, OF_EVENT)
+            .outerjoin(contents, contents.c.id == _n.content_id)
+        )
+        .order_by(places.c.number)
+        .limit(limit)
+    )

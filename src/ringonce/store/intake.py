@@ -233,8 +233,9 @@ class Intake:
         ledger = self._entries.insert(connection, planned, generations, time)
         self._settler.note(connection, ledger.notes, time)
         self._settler.publish(connection, ledger.outbox, time)
-        self._settler.inboxes.file(connection, ledger.stored)
+        self._settler.inboxes.write(connection, ledger.stored)
         self._duties.count(connection, ledger.counters)
+        self._settler.failures.write(connection, ledger.failures, time)
         self._collapse(connection, chunks, decide, time)
 
     def _stopped(self, connection: sa.Connection, chunks: list[Chunk]) -> set[bytes | None]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ringonce.core.journal import message_key
 from ringonce.model.policy import DAY
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from ringonce.model.audit import Failure
     from ringonce.model.transition import Note
     from ringonce.ports import AttemptRow, Invalidation, LanePause, OutboxRow, Write
 
@@ -26,7 +28,9 @@ class Ledger:
         self.pauses: list[LanePause] = []
         self.counters: dict[tuple[int, str, str, str], int] = {}
         self.stored: list[tuple[str, str, UUID]] = []
-        self.read: set[UUID] = set()
+        self.read: list[tuple[str, str, UUID]] = []
+        self.failures: list[tuple[UUID, Failure]] = []
+        self.named: list[tuple[bytes, UUID, int]] = []
 
     def attempt(self, id_: UUID, row: AttemptRow) -> None:
         """Insert or update one; the last word of a batch counts, a doubt is remembered."""
@@ -38,7 +42,12 @@ class Ledger:
         if write.stored:
             self.stored.append((tenant, recipient, id_))
         if write.read:
-            self.read.add(id_)
+            self.read.append((tenant, recipient, id_))
+        if write.failure is not None:
+            self.failures.append((id_, write.failure))
+        if write.named is not None:
+            account, message_id, number = write.named
+            self.named.append((message_key(account, message_id), id_, number))
         self.notes.extend((id_, note) for note in write.notes)
         self.outbox.extend(write.outbox)
         if write.invalidate:

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from ringonce.model.retention import MARGIN, STATUSES, Pruned, Walk
 from ringonce.ports import PRUNE_LEASE
+from ringonce.store.failures import Failures
 from ringonce.store.remains import Remains
 from ringonce.store.schema import dispatch, events, inbox, journal, notifications, outbox
 
@@ -51,7 +52,10 @@ class Pruning:
         self._dialect = dialect
         self._duties = duties
         self._remains = Remains(dialect, duties)
-        self._steps: tuple[Step, ...] = (self._notifications, self._events, self._journal, self._outbox)
+        self._steps: tuple[Step, ...] = (
+            *(self._notifications, self._events, self._journal, self._outbox),
+            Failures(dialect).prune,
+        )
         among = dialect.among
 
         @cache

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from ringonce.core.lane import ACCOUNT, SEPARATOR
+from ringonce.model.audit import FailureCount
 from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY
 from ringonce.ports import Backlog, Life, TimelineEntry
@@ -28,6 +30,7 @@ from ringonce.store.rows import (
 from ringonce.store.schema import (
     FREE,
     LEASED,
+    LOOKUP,
     SEND,
     attempts,
     contents,
@@ -114,28 +117,7 @@ class Reading:
 
     def search(self, connection: sa.Connection, query: Query) -> list[Row]:
         """Newest first."""
-        statement = self._row
-        equal: dict[Any, Any] = {
-            _n.tenant: query.tenant,
-            _n.channel: query.channel,
-            _n.recipient: query.recipient,
-            _e.event_id: query.event_id,
-            _e.type: query.event_type,
-            _e.subject: query.subject,
-            _e.thread: query.thread,
-            _n.error_code: query.code,
-        }
-        for column, value in equal.items():
-            if value is not None:
-                statement = statement.where(column == value)
-        if query.status:
-            statement = statement.where(_n.status.in_(query.status))
-        if query.terminal_failures:
-            statement = statement.where(_n.status == "failed", _n.next_attempt_at.is_(None))
-        if query.since is not None:
-            statement = statement.where(_n.created_at >= query.since)
-        if query.until is not None:
-            statement = statement.where(_n.created_at < query.until)
+        statement = self._row.where(*_conditions(query))
         if query.after is not None:
             edge = sa.select(_n.created_at).where(_n.id == query.after).scalar_subquery()
             statement = statement.where(
@@ -145,6 +127,23 @@ class Reading:
         page = sa.literal_column(str(int(query.limit)), sa.Integer)
         ordered = statement.order_by(_n.created_at.desc(), _n.id.desc()).limit(page)
         return [_row(values)[0] for values in connection.execute(ordered)]
+
+    def failure_counts(self, connection: sa.Connection, query: Query, now: int | None) -> list[FailureCount]:
+        """How many terminal failures there are of each kind."""
+        code = sa.func.coalesce(_n.error_code, "")
+        expired = sa.func.coalesce(_n.expires_at <= self._dialect.now, sa.false())
+        kinds = (_n.channel, code, _n.unknown != "", expired)
+        found = (
+            sa.select(*kinds, sa.func.count())
+            .select_from(FACTS_FROM)
+            .where(*_conditions(replace(query, terminal_failures=True)))
+            .group_by(*(sa.literal_column(str(place)) for place in range(1, len(kinds) + 1)))
+            .order_by(*(sa.literal_column(str(place)) for place in range(1, len(kinds) + 1)))
+        )
+        return [
+            FailureCount(channel, code, bool(doubt), bool(over), count)
+            for channel, code, doubt, over, count in connection.execute(found, {"now": now})
+        ]
 
     def outbox(
         self, connection: sa.Connection, kind: str | None, after: int, limit: int
@@ -276,8 +275,8 @@ class Reading:
         # Before the rows: an event that is expanded between the two is then told twice, and not overlooked.
         waiting = connection.execute(self._unexpanded).scalar_one()
         result = [
-            Backlog(channel, *[*map(int, counts), oldest, soonest])
-            for channel, *counts, oldest, soonest in connection.execute(self._backlog, {"now": now})
+            Backlog(channel, *[*map(int, counts), oldest, soonest, looking])
+            for channel, *counts, oldest, soonest, looking in connection.execute(self._backlog, {"now": now})
         ]
         return ([Backlog("", movable=waiting)] if waiting else []) + result
 
@@ -310,9 +309,13 @@ class Reading:
         stuck = sa.or_(*(sa.func.coalesce(stays(s), sa.false()) for s in stops))
         ready = sa.and_(SEND, FREE)
         later = sa.and_(ready, _d.due_at > now, _n.status == "pending", _n.next_attempt_at > now)
-        held = sa.and_(sa.not_(SEND), FREE)
+        looking = sa.and_(LOOKUP, FREE)
+        held = sa.and_(sa.not_(SEND), sa.not_(LOOKUP), FREE)
         free = sa.and_(ready, sa.not_(later), sa.not_(stuck))
-        movable = sa.or_(LEASED, free, sa.and_(held, _d.due_at.is_not(None)))
+        movable = sa.or_(
+            LEASED, free, sa.and_(held, _d.due_at.is_not(None)), sa.and_(looking, sa.not_(stuck))
+        )
+        kept = sa.or_(sa.and_(ready, stopped), sa.and_(looking, stuck))
         soonest = sa.case((sa.and_(stopped, FREE), later_of(_d.due_at)), else_=_d.due_at)
 
         def count(condition: Any) -> Any:
@@ -324,10 +327,11 @@ class Reading:
         return (
             sa.select(
                 _n.channel,
-                *(count(condition) for condition in (movable, later, held, sa.and_(ready, stopped))),
+                *(count(condition) for condition in (movable, later, held, kept)),
                 *(count(condition) for condition in (sa.and_(ready, _n.status == "failed"), LEASED)),
                 sa.func.min(sa.case((sa.and_(ready, _d.due_at <= now), _d.due_at))),
                 sa.func.min(sa.case((sa.and_(movable, soonest > now), soonest))),
+                count(looking),
             )
             .select_from(met)
             .group_by(_n.channel)
@@ -340,6 +344,32 @@ def _row(values: Sequence[Any]) -> tuple[Row, Dispatch | None]:
     desk = values[split : split + len(DISPATCH)]
     dispatched = None if desk[0] is None else Dispatch(*desk)
     return make_row(values[:split], dispatched), dispatched
+
+
+def _conditions(query: Query) -> list[Any]:
+    """What a search looks for, its page apart."""
+    equal: dict[Any, Any] = {
+        _n.tenant: query.tenant,
+        _n.channel: query.channel,
+        _n.recipient: query.recipient,
+        _e.event_id: query.event_id,
+        _e.type: query.event_type,
+        _e.subject: query.subject,
+        _e.thread: query.thread,
+        _n.error_code: query.code,
+    }
+    conditions = [column == value for column, value in equal.items() if value is not None]
+    if query.ids is not None:
+        conditions.append(_n.id.in_(query.ids))
+    if query.status:
+        conditions.append(_n.status.in_(query.status))
+    if query.terminal_failures:
+        conditions += [_n.status == "failed", _n.next_attempt_at.is_(None)]
+    if query.since is not None:
+        conditions.append(_n.created_at >= query.since)
+    if query.until is not None:
+        conditions.append(_n.created_at < query.until)
+    return conditions
 
 
 def _wanted(

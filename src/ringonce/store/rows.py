@@ -11,7 +11,7 @@ from ringonce.core.journal import client_reference
 from ringonce.model.notification import Address, Content, LastError, Spent, State, Status
 from ringonce.ports import AttemptRow, Due, Lease, OutboxRow, Row
 from ringonce.store.schema import addresses, attempts, contents, dispatch, events, notifications, outbox
-from ringonce.store.values import dump_numbers, load, load_numbers
+from ringonce.store.values import PRIORITIES, dump_numbers, load, load_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,6 +180,31 @@ def unanswered(row: Row, desk: Dispatch, rule: str) -> AttemptRow:
         outcome="unknown",
         reference=client_reference(row.id, row.state.revision),
         rule=rule,
+    )
+
+
+def make_desk(
+    row: Row, state: State, last_attempt: int, since: int, keys: tuple[bytes | None, bytes | None]
+) -> Dispatch:
+    """A dispatch row of a notification that has none. ``keys``: of its subject, and of its collapse."""
+    return Dispatch(
+        id=row.id,
+        lane=row.channel,
+        priority=PRIORITIES.get(row.priority, 1),
+        due_at=None,
+        purpose="send",
+        armed=True,
+        leased=False,
+        started_at=None,
+        owner=None,
+        fence=0,
+        attempt=last_attempt,
+        version=state.version,
+        rescued=0,
+        expires_at=state.expires_at,
+        created_at=since,
+        subject_key=keys[0],
+        collapse_key=keys[1],
     )
 
 

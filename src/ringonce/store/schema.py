@@ -182,7 +182,8 @@ notifications = sa.Table(
 )
 
 # In-app copies in the order in which they became visible: ``last`` is drawn under the row's lock and held until
-# the commit, so no smaller number appears later. The key is that of the recipient.
+# the commit, so no smaller number appears later. The key is that of the recipient. ``marked``: the number of the
+# change by which the copy was read.
 inboxes = sa.Table(
     PREFIX + "inboxes",
     metadata,
@@ -197,6 +198,7 @@ inbox = sa.Table(
     _column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     _column("notification_id", sa.Uuid),
     _column("unread", sa.Boolean),
+    _empty("marked", sa.BigInteger),
 )
 
 # ``due_at`` is the end of the lease while ``leased``. ``version`` repeats that of the notification, so that the
@@ -270,6 +272,54 @@ outbox = sa.Table(
     _column("created_at", Time),
     _empty("published_at", Time),
     postgresql_with=STORAGE["outbox"],
+)
+
+# Definitive failures of the audited types, one row for each revision that ended so.
+failures = sa.Table(
+    PREFIX + "notification_failures",
+    metadata,
+    _column("id", sa.Uuid, primary_key=True),
+    _column("tenant", Words),
+    _column("notification_id", sa.Uuid),
+    _column("revision", sa.Integer),
+    _column("channel", Words),
+    _column("driver_id", Words),
+    _column("push_type", Words),
+    _column("payload", Words),
+    _column("error_code", Words),
+    _column("code", Words),
+    _column("retry_count", sa.Integer),
+    _column("failed_at", Time),
+)
+
+# The provider's ids of messages whose reports will name nothing else. The key is that of (account, message id).
+provider_refs = sa.Table(
+    PREFIX + "provider_refs",
+    metadata,
+    _column("key", Digest, primary_key=True),
+    _column("notification_id", sa.Uuid),
+    _column("attempt", sa.Integer),
+    _column("created_at", Time),
+)
+
+# Every report once. ``look_at`` is null when nothing more follows from it; ``ref`` is the key that it may have in
+# ``provider_refs``. No foreign keys: it may come first, and stay longer.
+receipts = sa.Table(
+    PREFIX + "receipts",
+    metadata,
+    _column("key", Digest, primary_key=True),
+    _column("channel", Words),
+    _column("account", Words),
+    _column("kind", Words),
+    _empty("reference", Words),
+    _empty("message_id", Words),
+    _empty("ref", Digest),
+    _empty("at", Time),
+    _column("outcome", Words),
+    _column("created_at", Time),
+    _empty("look_at", Time),
+    _empty("notification_id", sa.Uuid),
+    _empty("attempt", sa.Integer),
 )
 
 cancellations = sa.Table(
@@ -351,7 +401,10 @@ ticks = sa.Table(
 
 # Predicates of partial indexes are literals, or neither planner would see that a statement implies them.
 SEND = dispatch.c.purpose == sa.literal_column("'send'")
+APART = dispatch.c.purpose != sa.literal_column("'send'")
+"""What waits for something other than a call. Few rows do, so that one index serves them all."""
 HOLD = dispatch.c.purpose == sa.literal_column("'hold'")
+LOOKUP = dispatch.c.purpose == sa.literal_column("'lookup'")
 LEASED = dispatch.c.leased == sa.true()
 FREE = sa.not_(dispatch.c.leased)
 ARMED = dispatch.c.armed == sa.true()
@@ -359,6 +412,7 @@ UNREAD = inbox.c.unread == sa.true()
 UNARMED = sa.not_(dispatch.c.armed)
 QUARANTINED = addresses.c.quarantined_at.is_not(None)
 REFUSED = sa.and_(addresses.c.refused_by.is_not(None), addresses.c.invalidated_at.is_not(None))
+OPEN = receipts.c.look_at.is_not(None)
 
 
 def _index(name: str, *columns: Any, where: Any = None, unique: bool = False) -> None:
@@ -388,13 +442,20 @@ _index(
 )
 _index("dispatch_lease", dispatch.c.due_at, where=LEASED)
 _index("dispatch_arm", dispatch.c.due_at, where=sa.and_(SEND, UNARMED, FREE))
-_index("dispatch_hold", dispatch.c.due_at, where=sa.and_(HOLD, FREE))
+_index("dispatch_apart", dispatch.c.purpose, dispatch.c.due_at, where=sa.and_(APART, FREE))
 _index("dispatch_expiry", dispatch.c.expires_at, where=sa.and_(dispatch.c.expires_at.is_not(None), FREE))
 _index("dispatch_age", dispatch.c.lane, dispatch.c.created_at, where=FREE)
 _index("dispatch_collapse", dispatch.c.collapse_key, where=dispatch.c.collapse_key.is_not(None))
 _index("inbox_notification", inbox.c.notification_id, unique=True)
 _index("inbox_unread", inbox.c.key, inbox.c.seq, where=UNREAD)
+_index("inbox_marked", inbox.c.key, inbox.c.marked, where=inbox.c.marked.is_not(None))
 _index("timeline_notification", timeline.c.notification_id, timeline.c.id)
+_index("notification_failures_age", failures.c.failed_at, failures.c.id)
+_index("notification_failures_driver", failures.c.tenant, failures.c.driver_id)
+_index("provider_refs_age", provider_refs.c.created_at, provider_refs.c.key)
+_index("receipts_age", receipts.c.created_at, receipts.c.key)
+_index("receipts_open", receipts.c.look_at, where=OPEN)
+_index("receipts_ref", receipts.c.ref, where=sa.and_(OPEN, receipts.c.ref.is_not(None)))
 _index("outbox_event", outbox.c.event_key, unique=True)
 
 

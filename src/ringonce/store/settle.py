@@ -15,8 +15,10 @@ from ringonce.model.transition import LeaseLost
 from ringonce.ports import Change, Settled, Write
 from ringonce.store.compiled import fetch
 from ringonce.store.erasure import ERASED, wordless
+from ringonce.store.failures import Failures
 from ringonce.store.inbox import Inboxes
 from ringonce.store.ledger import Ledger
+from ringonce.store.provider_refs import ProviderRefs
 from ringonce.store.rows import (
     ATTEMPT,
     DISPATCH,
@@ -26,12 +28,13 @@ from ringonce.store.rows import (
     Dispatch,
     attempt_values,
     make_attempt,
+    make_desk,
     make_row,
     state_values,
     unanswered,
 )
 from ringonce.store.schema import attempts, dispatch, notifications, outbox, timeline
-from ringonce.store.values import PRIORITIES, digest, dump
+from ringonce.store.values import digest, dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,6 +82,11 @@ class Locked:
             self.told = False
         return self.row
 
+    def desk(self, since: int) -> Dispatch:
+        """A dispatch row for one that has none (any more): attempt numbers go on, its age begins anew."""
+        keys = (self.subject_key, self.collapse_key)
+        return make_desk(self.row, self.state, self.last_attempt, since, keys)
+
 
 class Settler:
     """The statements, built once."""
@@ -91,6 +99,8 @@ class Settler:
         self._duties = duties
         self._kinds = outbox_kinds
         self.inboxes = Inboxes(dialect)
+        self.failures = Failures(dialect)
+        self._refs = ProviderRefs(dialect)
         given, among, insert = dialect.given, dialect.among, dialect.insert
         n, d = notifications.c, dispatch.c
 
@@ -300,7 +310,7 @@ class Settler:
 
     def _take(self, item: Locked, change: Change, write: Write, ledger: Ledger, *, held: bool) -> None:
         attempt = write.attempt or change.attempt
-        if attempt is not None:
+        if attempt is not None and write.refused is None:
             if change.guard is not None and not held:
                 attempt = replace(attempt, late=True)
             ledger.attempt(item.row.id, attempt)
@@ -329,7 +339,7 @@ class Settler:
         wanted = write.due if write.refused is None and (moving or held) else None
         if wanted is not None:
             if desk is None:
-                desk = item.dispatched = _desk(item, state, max(now, wanted.at or now))
+                desk = item.dispatched = item.desk(max(now, wanted.at or now))
             desk.free(wanted.purpose, wanted.at, armed=wanted.armed)
             desk.lane = wanted.lane or desk.lane
         elif state.final and (moving or held):
@@ -371,12 +381,12 @@ class Settler:
             connection.execute(self._note, self._notes.bind(notes) | now)
         self._write_dispatch(connection, items)
         self.publish(connection, ledger.outbox, ledger.now)
-        self.inboxes.file(connection, ledger.stored)
-        self.inboxes.read(connection, ledger.read)
+        self.inboxes.write(connection, ledger.stored, ledger.read)
+        self._refs.write(connection, ledger.named, ledger.now)
         if ledger.pauses:
             self._duties.pause(connection, ledger.pauses, ledger.now)
-        if ledger.counters:
-            self._duties.count(connection, ledger.counters)
+        self._duties.count(connection, ledger.counters)
+        self.failures.write(connection, ledger.failures, ledger.now)
 
     def _write_dispatch(self, connection: sa.Connection, items: list[Locked]) -> None:
         moved = [item for item in items if item.moved]
@@ -429,26 +439,3 @@ def _running(item: Locked, change: Change, *, held: bool) -> Change | None:
     if held or desk is None or desk.started_at is None or getattr(change.event, "attempt", 0) == desk.attempt:
         return None
     return Change(item.row.id, LeaseLost(desk.attempt), None, unanswered(item.row, desk, "overtaken"))
-
-
-def _desk(item: Locked, state: State, since: int) -> Dispatch:
-    """A dispatch row for a notification that has none (any more): attempt numbers go on, its age begins anew."""
-    return Dispatch(
-        id=item.row.id,
-        lane=item.row.channel,
-        priority=PRIORITIES.get(item.row.priority, 1),
-        due_at=None,
-        purpose="send",
-        armed=True,
-        leased=False,
-        started_at=None,
-        owner=None,
-        fence=0,
-        attempt=item.last_attempt,
-        version=state.version,
-        rescued=0,
-        expires_at=state.expires_at,
-        created_at=since,
-        subject_key=item.subject_key,
-        collapse_key=item.collapse_key,
-    )

@@ -1,4 +1,4 @@
-"""The store's methods over its small tables: leases of duties, lanes, overrides of channels, daily counters."""
+"""The store's methods over its small tables: leases of duties, lanes, overrides of channels, counters, audit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
     from ringonce.model.notification import Address
-    from ringonce.ports import BreakerState, LanePause, LaneState, Lifted
+    from ringonce.ports import BreakerState, LanePause, LaneState, Lifted, Query
     from ringonce.store.backend import Backend
     from ringonce.store.breakers import Breakers
     from ringonce.store.duties import Duties
     from ringonce.store.lots import Lots
+    from ringonce.store.reading import Reading
+    from ringonce.store.settle import Settler
 
 
 class SmallTables:
@@ -26,6 +29,8 @@ class SmallTables:
     _breakers: Breakers
     _duties: Duties
     _lots: Lots
+    _reading: Reading
+    _settler: Settler
 
     async def take_lease(self, name: str, holder: str, ttl: int, *, now: int | None = None) -> int | None:
         """Take or prolong a lease."""
@@ -98,3 +103,12 @@ class SmallTables:
             self._duties.count(c, {(self._duties.time(c, at) // DAY, tenant, channel, name): value})
 
         await self.backend.run(work, repeat=False)
+
+    async def failure_counts(self, query: Query, *, now: int | None = None) -> list[FailureCount]:
+        """How many terminal failures there are of each kind."""
+        at = self.backend.clock(now)
+        return await self.backend.run(lambda c: self._reading.failure_counts(c, query, at), write=False)
+
+    async def failure_audit(self, query: AuditQuery) -> list[AuditRow]:
+        """Rows of the failure audit, newest first."""
+        return await self.backend.run(lambda c: self._settler.failures.page(c, query), write=False)

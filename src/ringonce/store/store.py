@@ -11,19 +11,24 @@ from ringonce.ports import Lot, Terms
 from ringonce.store.addresses import Addresses, same
 from ringonce.store.against import AgainstAddresses
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
+from ringonce.store.blocks import Blocks
 from ringonce.store.breakers import Breakers
 from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
 from ringonce.store.floor import Floor
+from ringonce.store.incoming import Incoming
 from ringonce.store.intake import Intake
+from ringonce.store.looks import Looks
 from ringonce.store.lots import Lots
 from ringonce.store.migrate import upgrade
 from ringonce.store.people import People
 from ringonce.store.pruning import Pruning
 from ringonce.store.reading import GROUPS, Reading
+from ringonce.store.receipts import Receipts
 from ringonce.store.settle import Settler
+from ringonce.store.siblings import Siblings
 from ringonce.store.small_tables import SmallTables
 from ringonce.store.sweeps import Sweeps
 from ringonce.store.upkeep import Stuck, Upkeep
@@ -53,8 +58,10 @@ if TYPE_CHECKING:
         Person,
         Planner,
         Query,
+        ReadMark,
         Row,
         Settled,
+        Sibling,
     )
     from ringonce.store.backend import Work
 
@@ -64,7 +71,7 @@ CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
 
 
-class SqlStore(Upkeep, SmallTables):
+class SqlStore(Upkeep, SmallTables, Incoming):
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
@@ -91,12 +98,16 @@ class SqlStore(Upkeep, SmallTables):
         against = AgainstAddresses(dialect, self._addresses, self._breakers)
         self._settler = Settler(dialect, against, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
+        self._siblings = Siblings(dialect)
         self._changes = Changes(backend, self._settler, Verdicts(dialect, outbox_kinds))
+        self._receipts = Receipts(dialect, self._settler)
+        self._blocks = Blocks(dialect, self._addresses)
         self._people = People(dialect)
         self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler, self._lots)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
         self._reading = Reading(dialect)
+        self._looks = Looks(dialect, self._reading)
         self._pruning = Pruning(dialect, self._duties)
         self._stuck = Stuck()
         self._turn = 0
@@ -222,12 +233,24 @@ class SqlStore(Upkeep, SmallTables):
             write=False,
         )
 
+    async def inbox_changes(
+        self, tenant: str, recipient: str, *, after: int, limit: int = 50
+    ) -> list[Copy | ReadMark]:
+        """What came and what was read."""
+        return await self._run(
+            lambda c: self._inboxes.changes(c, tenant, recipient, after=after, limit=limit), write=False
+        )
+
+    async def siblings(self, ids: Sequence[UUID]) -> list[Sibling]:
+        """What waits beside these copies."""
+        return await self._run(lambda c: self._siblings.of(c, ids), write=False)
+
     async def unread(self, tenant: str, recipient: str) -> int:
         """How many copies are unread."""
         return await self._run(lambda c: self._inboxes.unread(c, tenant, recipient), write=False)
 
     async def heads(self, owners: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """The number of each owner's latest copy."""
+        """The number of the latest change of each owner's inbox."""
         return await self._run(lambda c: self._inboxes.heads(c, owners), write=False)
 
     async def unread_ids(

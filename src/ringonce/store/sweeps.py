@@ -14,7 +14,17 @@ from ringonce.core.lane import parse
 from ringonce.model.transition import Cancel, Expire, LeaseLost, Resolve, Verdict
 from ringonce.ports import Change, Settled
 from ringonce.store.rows import unanswered
-from ringonce.store.schema import FREE, HOLD, LEASED, Words, cancellations, dispatch, events, notifications
+from ringonce.store.schema import (
+    APART,
+    FREE,
+    HOLD,
+    LEASED,
+    Words,
+    cancellations,
+    dispatch,
+    events,
+    notifications,
+)
 from ringonce.store.values import digest
 
 if TYPE_CHECKING:
@@ -49,7 +59,7 @@ class Sweeps:
             .order_by(d.expires_at)
             .limit(limit)
         )
-        held = sa.and_(FREE, HOLD, d.due_at <= now, fresh)
+        held = sa.and_(APART, FREE, HOLD, d.due_at <= now, fresh)
         self._held = sa.select(d.id).where(held).order_by(d.due_at).limit(limit)
         # One lane at a time: over a join with all of them the planner hopes to find old rows soon, and reads
         # the whole table (2,011 pages, where the ordered index needs 3).

@@ -12,15 +12,17 @@ from ringonce.store.backend import DataRefusedError
 from ringonce.store.snapshots import look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from uuid import UUID
 
     import sqlalchemy as sa
 
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
-    from ringonce.ports import Decide, Settled
+    from ringonce.ports import Decide, Life, Settled
     from ringonce.store.backend import Backend
+    from ringonce.store.duties import Duties
     from ringonce.store.floor import Floor
+    from ringonce.store.looks import Looks
     from ringonce.store.pruning import Pruning
     from ringonce.store.sweeps import Sweeps
 
@@ -71,6 +73,8 @@ class Upkeep:
     _pruning: Pruning
     _stuck: Stuck
     _floor: Floor
+    _duties: Duties
+    _looks: Looks
 
     async def _each(
         self, work: Callable[..., list[Settled]], ids: Sequence[UUID], *, tell: bool = False
@@ -118,6 +122,22 @@ class Upkeep:
             lambda c: self._sweeps.overdue(c, max_age, stuck, limit, at), write=False
         )
         return await self._each(lambda c, ids: self._sweeps.sweep(c, ids, max_age, decide, at), ids)
+
+    async def claim_lookups(
+        self, owner: str, channels: Collection[str], limit: int, lease: int, *, now: int | None = None
+    ) -> tuple[int, list[Life]]:
+        """Lease calls without a verdict whose provider is to be asked, and the store's time."""
+        at = self.backend.clock(now)
+        # Mostly there is none, and to know that nothing has to be written.
+        ripe = await self.backend.run(lambda c: self._looks.ripe(c, channels, limit, at), write=False)
+        if not ripe:
+            return 0, []
+
+        def work(connection: sa.Connection) -> tuple[int, list[Life]]:
+            lives = self._looks.claim(connection, owner, channels, limit, lease, at)
+            return self._duties.time(connection, at), lives
+
+        return await self.backend.run(work, repeat=False)
 
     async def prune(
         self,

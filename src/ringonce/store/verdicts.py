@@ -170,10 +170,11 @@ def _plain(row: Row, write: Write) -> bool:
         write.changed
         and new.final
         and new.version == old.version + 1
-        and (write.due or write.refused) is None
+        and (write.due or write.refused or write.failure) is None
         and not (
             write.notes or write.invalidate or write.pauses or write.counters or write.stored or write.read
         )
+        and write.named is None
         and (new.revision, new.expires_at) == (old.revision, old.expires_at)
         and (new.spent is old.spent or new.spent == old.spent)
         and (new.unknown is old.unknown or new.unknown == old.unknown)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ringonce.model.exchange import Answer, Fault, HttpAnswer, MailAnswer, NoAnswer, ScriptedAnswer
+from ringonce.model.exchange import (
+    Answer,
+    Fault,
+    HttpAnswer,
+    LibraryAnswer,
+    MailAnswer,
+    NoAnswer,
+    ScriptedAnswer,
+    SmsAnswer,
+)
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.testing import samples
 
@@ -84,6 +93,11 @@ def _all(transport: str) -> Iterator[Answer]:
         yield from samples.http_answers()
     elif transport == "smtp":
         yield from samples.mail_answers()
+    elif transport == "smpp":
+        yield from samples.sms_answers()
+    elif transport == "library":
+        yield from (LibraryAnswer(made=True, value=value) for value in (False, None))
+        yield LibraryAnswer(made=False)
     else:
         yield from (ScriptedAnswer(step, str(samples.ID)) for step in ("", "no such step", ":", "\0"))
     for fault in Fault:
@@ -113,6 +127,10 @@ def _kind(answer: Answer) -> str:
         return f"HTTP {answer.status // 100}xx with {form if answer.body else 'no body'}"
     if isinstance(answer, MailAnswer):
         return f"SMTP {answer.code // 100}yz at {answer.stage}"
+    if isinstance(answer, SmsAnswer):
+        return f"SMPP {answer.command}" + (" in part" if answer.status and answer.accepted else "")
+    if isinstance(answer, LibraryAnswer):
+        return f"a library's {answer.value}" if answer.made else "a library that made nothing"
     if isinstance(answer, ScriptedAnswer):
         return "an unknown step"
     return f"{answer.fault.value}, sent={answer.sent}" + (f", at {answer.stage}" if answer.stage else "")
@@ -171,6 +189,11 @@ def _careful(cls: type[Provider], answer: Answer, outcome: Outcome) -> Iterator[
         }
         if answer.code // 100 == 4 and final:
             yield f"{where}: {outcome.cls.value}, but 4yz is to be tried again"
+    elif isinstance(answer, SmsAnswer):
+        if outcome.cls is _ACCEPTED and (answer.status, answer.command) != (0, "submit_sm_resp"):
+            yield f"{where}: is taken for accepted"
+        if answer.status and answer.accepted and not outcome.ambiguous:
+            yield f"{where}: some parts were taken, so it must be ambiguous"
     elif outcome.cls is _ACCEPTED:
         yield f"{where}: is taken for accepted"
 
@@ -182,6 +205,8 @@ def _proves(cls: type[Provider], answer: Answer, outcome: Outcome) -> bool:
         return stated and answer.status in {404, 410}
     if isinstance(answer, MailAnswer):
         return stated and answer.code // 100 == 5 and answer.stage in {"RCPT", "DATA_BODY", "DATA_END"}
+    if isinstance(answer, SmsAnswer):
+        return stated and answer.command == "submit_sm_resp"
     return False
 
 

@@ -13,20 +13,23 @@ import re
 import textwrap
 from dataclasses import dataclass, fields, is_dataclass, replace
 from email import message_from_bytes, policy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from ringonce import registry
 from ringonce.errors import ConfigError, InputError
-from ringonce.model.exchange import HttpRequest, MailRequest, ScriptedRequest
+from ringonce.model.exchange import HttpRequest, LibraryRequest, MailRequest, Request, SmsRequest
 from ringonce.model.notification import Content
 from ringonce.provider import Features, Provider, length
 from ringonce.testing import samples
 from ringonce.testing.answers import Case, check_answers
+from ringonce.testing.looks import check_looks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_TRANSPORTS = ("http", "smtp", "smpp", "library", "script")
+_REQUESTS = get_args(Request)
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SECRET = re.compile(r"secret|token|password|private|credential|api_?key|_key$|^key$")
@@ -117,6 +120,7 @@ def check_provider(
     _check_content(kit)
     _check_requests(kit)
     kit.findings += check_answers(cls, cases, echo=value)
+    kit.findings += check_looks(built, value, kit.content)
     if kit.findings:
         lines = "".join(f"\n  - {finding}" for finding in kit.findings)
         raise AssertionError(f"provider {cls.__name__}: {len(kit.findings)} findings{lines}")
@@ -148,7 +152,7 @@ def _check_form(kit: _Kit) -> None:
     cls = kit.cls
     kit(_NAME.fullmatch(getattr(cls, "name", "")), "name: give one of lower-case letters, digits and _")
     kit(cls.title, "title: give one, the reference shows it")
-    kit(cls.transport in {"http", "smtp", "script"}, "transport: must be http, smtp or script")
+    kit(cls.transport in _TRANSPORTS, f"transport: must be one of {', '.join(_TRANSPORTS)}")
     doc = cls.Options.__doc__ or ""
     made_up = doc.startswith(f"{cls.Options.__name__}(")  # what dataclass writes where there is none
     kit(doc and not made_up, "Options: say what each option is in its docstring")
@@ -293,9 +297,7 @@ def _check_requests(kit: _Kit) -> None:
     if not kit(type(provider).request is not Provider.request, "request: must be written"):
         return
     first = provider.request(samples.message(kit.content), to, samples.context())
-    if not kit(
-        isinstance(first, (HttpRequest, MailRequest, ScriptedRequest)), "request: must return a Request"
-    ):
+    if not kit(isinstance(first, _REQUESTS), "request: must return a Request"):
         return
     _check_safe(kit, first, "a plain message")
     again = registry.construct(kit.cls, kit.options).request(
@@ -325,6 +327,9 @@ def _check_requests(kit: _Kit) -> None:
             later == first,
             "request: a repeat of a mail must be the same in each byte, so that mailboxes fold it",
         )
+    elif isinstance(first, (SmsRequest, LibraryRequest)):
+        short = provider.request(samples.message(kit.content), to, samples.context(timeout=2.0))
+        kit(getattr(short, "timeout", 3.0) <= 2.0, "request: timeout must come from the context")
     shown = repr(first)
     kit(kit.value not in shown, "request: its repr shows the address")
     for field in fields(kit.cls.Options):
@@ -406,3 +411,13 @@ def _check_safe(kit: _Kit, request: object, where: str) -> None:
             kit(names.count(name) <= 1, f"{where}: the mail has more than one {name}")
         raw = request.message.replace(b"\r\n", b"")
         kit(b"\r" not in raw and b"\n" not in raw, f"{where}: the mail has bare line ends")
+    elif isinstance(request, SmsRequest):
+        longest = 65_535 if request.payload else 254  # SMPP 3.4 sections 5.2.22 and 5.3.2.32
+        kit(request.parts and all(request.parts), f"{where}: a short message without a text")
+        kit(all(len(part) <= longest for part in request.parts), f"{where}: a part is longer than {longest}")
+        written = (request.source[2], request.destination[2], request.service_type, request.validity)
+        kit(all(map(_plain, written)), f"{where}: a field holds raw characters")
+
+
+def _plain(text: str) -> bool:
+    return text.isascii() and (not text or text.isprintable())

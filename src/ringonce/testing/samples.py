@@ -11,9 +11,11 @@ from ringonce.model.exchange import (
     Answer,
     Fault,
     HttpAnswer,
+    LibraryAnswer,
     MailAnswer,
     NoAnswer,
     ScriptedAnswer,
+    SmsAnswer,
 )
 from ringonce.model.notification import Address, Content, Message
 from ringonce.provider import Context
@@ -126,6 +128,18 @@ def mail_answers() -> Iterator[MailAnswer]:
             yield MailAnswer(code, "", stage=stage)
 
 
+def sms_answers() -> Iterator[SmsAnswer]:
+    """Each status from each command, to the first part and to a later one; reports that say nothing known."""
+    for status in (*range(0x500), 2**32 - 1):
+        yield SmsAnswer(status, accepted=int(not status))
+        if status:
+            yield SmsAnswer(status, accepted=1)
+            yield SmsAnswer(status, "bind_transceiver_resp")
+        yield SmsAnswer(status, "generic_nack")
+    for text in ("", "id:1", "stat:", "stat:NEW err:1", "text:stat:DELIVRD", "\0\ud800", "id:" * 1_000):
+        yield SmsAnswer(0, "deliver_sm", text=text)
+
+
 def fuzz(transport: str, seed: int, count: int) -> Iterator[Answer]:
     """``count`` arbitrary answers; the same for the same seed."""
     chance = random.Random(seed)
@@ -147,6 +161,12 @@ def fuzz(transport: str, seed: int, count: int) -> Iterator[Answer]:
             )
         elif transport == "script":
             yield ScriptedAnswer(_text(chance), str(ID))
+        elif transport == "smpp":
+            command = chance.choice(("submit_sm_resp", "deliver_sm", "generic_nack", "bind_transceiver_resp"))
+            status, taken = chance.randrange(0x500), chance.randrange(3)
+            yield SmsAnswer(status, command, _text(chance), taken, _text(chance))
+        elif transport == "library":
+            yield LibraryAnswer(made=_flip(chance), value=chance.choice((True, False, None)))
         else:
             yield HttpAnswer(chance.randrange(100, 600), _headers(chance), _body(chance), _flip(chance))
 

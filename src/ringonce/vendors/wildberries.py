@@ -86,7 +86,7 @@ class WildberriesApi(HttpStandIn):
 
     def _read(self, kind: str, id_: str) -> Reply:
         if id_ not in self._ids[kind]:
-            return _said(404, f"there is no such {kind}")
+            return _said(422, f"there is no such {kind}")
         text = self.answers.get((kind, id_))
         answer = None if text is None else {"text": text, "editable": self.published[kind, id_] < 2}
         return _said(200, data={"id": id_, "answer": answer})

@@ -6,16 +6,24 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
-from ringonce.model.exchange import HttpRequest, MailRequest, ScriptedRequest
+from ringonce.model.exchange import (
+    HttpRequest,
+    LibraryRequest,
+    MailRequest,
+    ScriptedRequest,
+    SmsRequest,
+)
 from ringonce.wire.http import HttpWire
+from ringonce.wire.library import LibraryWire
 from ringonce.wire.script import ScriptedWire
 from ringonce.wire.smtp import MailWire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ringonce.model.exchange import Request
-    from ringonce.ports import Deliver
+    from ringonce.model.exchange import Request, SmsCenter
+    from ringonce.ports import Deliver, SmsHeard
+    from ringonce.wire.smpp import SmsWire
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,9 @@ class Network:
             ca_file=options.ca_file, helo=options.helo, max_connections=options.mail_connections
         )
         self._script = ScriptedWire()
+        self._library = LibraryWire()
+        self._sms: SmsWire | None = None
+        self._ca_file = options.ca_file
 
     async def start(self) -> None:
         """Open what is needed; called inside the running event loop."""
@@ -64,6 +75,8 @@ class Network:
         http: list[tuple[object, HttpRequest]] = []
         mail: list[tuple[object, MailRequest]] = []
         script: list[tuple[object, ScriptedRequest]] = []
+        sms: list[tuple[object, SmsRequest]] = []
+        library: list[tuple[object, LibraryRequest]] = []
         for token, request in batch:
             match request:
                 case HttpRequest():
@@ -72,6 +85,10 @@ class Network:
                     mail.append((token, request))
                 case ScriptedRequest():
                     script.append((token, request))
+                case SmsRequest():
+                    sms.append((token, request))
+                case LibraryRequest():
+                    library.append((token, request))
                 case _:
                     assert_never(request)
         if http:
@@ -80,7 +97,24 @@ class Network:
             self._mail.submit(mail, deliver)
         if script:
             self._script.submit(script, deliver)
+        if sms:
+            self._short().submit(sms, deliver)
+        if library:
+            self._library.submit(library, deliver)
+
+    def listen(self, center: SmsCenter, heard: SmsHeard) -> None:
+        """See ``ports.Hearing``."""
+        self._short().listen(center, heard)
+
+    def _short(self) -> SmsWire:
+        if self._sms is None:
+            # The library beneath it is optional: a channel that needs it is refused at start-up without it.
+            from ringonce.wire.smpp import SmsWire
+
+            self._sms = SmsWire(ca_file=self._ca_file)
+        return self._sms
 
     async def close(self, grace: float) -> None:
         """Wait up to ``grace`` seconds for what runs, then answer the rest, saying whether it was sent."""
-        await asyncio.gather(self._http.close(grace), self._mail.close(grace), self._script.close(grace))
+        parts = (self._http, self._mail, self._script, self._library, *([self._sms] if self._sms else ()))
+        await asyncio.gather(*(part.close(grace) for part in parts))

@@ -1,12 +1,12 @@
-"""The mass-invalidation breaker: quarantined addresses, and where an address has moved to (decision 0011)."""
+"""The mass-invalidation breaker: quarantined addresses, and where an address has moved to (decision 0012)."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "0010"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 

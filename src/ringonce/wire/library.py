@@ -1,0 +1,138 @@
+"""Libraries that do their own I/O and block: a few threads, and no more patience than the request has.
+
+A call that is not answered in time goes on in its thread, which nobody can stop; until it ends its place is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ringonce.model.exchange import Fault, LibraryAnswer, NoAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ringonce.model.exchange import Answer, LibraryCall, LibraryRequest
+    from ringonce.ports import Deliver
+
+log = logging.getLogger("ringonce")
+
+THREADS = 8
+
+
+class LibraryWire:
+    """The part of the wire that calls libraries. See ``ports.Wire`` for what its methods promise."""
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._places = asyncio.Semaphore(threads)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def submit(self, batch: Sequence[tuple[object, LibraryRequest]], deliver: Deliver) -> None:
+        """Begin all of ``batch``; so many at a time as there are threads."""
+        for token, request in batch:
+            task = asyncio.get_running_loop().create_task(self._carry(token, request, deliver))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self, grace: float) -> None:
+        """Wait up to ``grace`` seconds for what runs, then give it up; a thread that still runs is left behind."""
+        self._closed = True
+        try:
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=max(0.0, grace))
+        finally:
+            for task in list(self._tasks):
+                task.cancel()
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+
+    async def _carry(self, token: object, request: LibraryRequest, deliver: Deliver) -> None:
+        try:
+            answer = await self._call(request)
+        except BaseException as error:  # noqa: BLE001 - every request gets its answer
+            answer = _not_started(error)
+        deliver([(token, answer)])
+
+    async def _call(self, request: LibraryRequest) -> Answer:
+        if self._closed:
+            return _CLOSED
+        async with asyncio.timeout(request.timeout):
+            await self._places.acquire()
+        call = _Call(request, asyncio.get_running_loop(), self._places)
+        try:
+            call.start()
+            async with asyncio.timeout(request.timeout):
+                return await call.answer
+        except TimeoutError:
+            return NoAnswer(Fault.READ_TIMEOUT, sent=call.begun, detail="the library did not return in time")
+        except asyncio.CancelledError:
+            return NoAnswer(Fault.READ_TIMEOUT, sent=call.begun, detail="given up at shutdown")
+
+
+class _Call(threading.Thread):
+    """One call in its thread. ``begun``: it may have rung. The process does not wait for it when it ends."""
+
+    def __init__(
+        self, request: LibraryRequest, loop: asyncio.AbstractEventLoop, places: asyncio.Semaphore
+    ) -> None:
+        super().__init__(name="ringonce-library", daemon=True)
+        self.begun = False
+        self.answer: asyncio.Future[Answer] = loop.create_future()
+        self._request = request
+        self._loop = loop
+        self._places = places
+
+    def run(self) -> None:
+        """Call, and tell the event loop, if it is still there."""
+        answer = self._called()
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._ended, answer)
+
+    def _ended(self, answer: Answer) -> None:
+        self._places.release()
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+    def _called(self) -> Answer:
+        """Never raises: what a library says in an error may hold what is secret."""
+        try:
+            made = _called(_named(self._request.make.name), self._request.make)
+            if not made:
+                return LibraryAnswer(made=False)
+            method = getattr(made, self._request.call.name)
+            self.begun = True
+            value = _called(method, self._request.call)
+        except Exception as error:  # noqa: BLE001 - a library may raise anything
+            fault = Fault.RESET_BEFORE_STATUS if self.begun else Fault.NOT_STARTED
+            return NoAnswer(fault, sent=self.begun, detail=f"the library failed ({type(error).__name__})")
+        return LibraryAnswer(made=True, value=None if value is None else bool(value))
+
+
+def _named(name: str) -> Any:
+    module, _, path = name.partition(":")
+    found: Any = import_module(module)
+    for step in path.split("."):
+        found = getattr(found, step)
+    return found
+
+
+def _called(function: Any, call: LibraryCall) -> Any:
+    return function(*call.args, **dict(call.kwargs))
+
+
+def _not_started(error: BaseException) -> Answer:
+    if isinstance(error, TimeoutError):
+        return NoAnswer(Fault.NOT_STARTED, sent=False, detail="no free thread in time")
+    if isinstance(error, asyncio.CancelledError):
+        return _CLOSED
+    log.error("a library could not be called", exc_info=error)
+    return NoAnswer(Fault.NOT_STARTED, sent=False, detail=f"it can not be called ({type(error).__name__})")
+
+
+_CLOSED = NoAnswer(Fault.NOT_STARTED, sent=False, detail="the wire is closed")
