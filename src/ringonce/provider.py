@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ringonce.core import dkim, mime, seal, verp
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
+from ringonce.core.country import country
 from ringonce.core.es256 import es256, es256_key
 from ringonce.core.signature import ed25519, fresh, hmac_hex, hmac_sha1_base64, hs256, plain, prove, several
 from ringonce.core.sms import phone, segments, sms_text, user_data
-from ringonce.core.spelling import JSON_HEADERS, digest, fits, json_call, secret_text, together
+from ringonce.core.spelling import (
+    JSON_HEADERS,
+    digest,
+    endpoint_key,
+    fits,
+    json_call,
+    secret_text,
+    together,
+)
 from ringonce.core.text import cut, length
 from ringonce.core.url import http_url
 from ringonce.errors import ConfigError, ForgedError, InputError, NotFoundError, PayloadTooLarge
@@ -43,7 +52,7 @@ from ringonce.model.exchange import (
 from ringonce.model.looking import Finding, Presence
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
-from ringonce.model.policy import InDoubt
+from ringonce.model.policy import DAY, Edits, InDoubt
 from ringonce.model.quick import quick
 from ringonce.model.receipt import Callback, Report, ReportKind
 
@@ -51,6 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = [
+    "DAY",
     "JSON_API",
     "JSON_HEADERS",
     "Address",
@@ -61,6 +71,7 @@ __all__ = [
     "Content",
     "Context",
     "Credential",
+    "Edits",
     "Fault",
     "Features",
     "Finding",
@@ -92,6 +103,7 @@ __all__ = [
     "SmsCenter",
     "SmsRequest",
     "classify",
+    "country",
     "cut",
     "digest",
     "dkim",
@@ -183,9 +195,13 @@ class Provider:
     looks_up: ClassVar[bool] = False
     """It can be asked what became of a call: ``lookup`` and ``looked`` are written, so ``in_doubt`` may be lookup."""
     unknown_budget: ClassVar[int | None] = None
+    edits: ClassVar[Edits | None] = None
+    """How often what is published can be replaced: ``Message.replaces`` asks for it. None: never."""
     push: ClassVar[bool] = False
     stored: ClassVar[bool] = False
     """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""
+    endpoints: ClassVar[bool] = False
+    """Its addresses are endpoints of users: what one of them refuses says nothing of the others."""
     transport: ClassVar[str] = "http"
     """What its answers are: ``http``, ``smtp``, ``smpp``, ``library`` or ``script``."""
     needs: ClassVar[str] = ""
@@ -277,6 +293,17 @@ class Provider:
     def request(self, message: Message, address: Address, context: Context) -> Request:
         """Build the one call. Raises InputError when the content can not be sent (becomes invalid_payload)."""
         raise TypeError(f"provider {self.name} builds no request")
+
+    def scope_key(self, scope: str, content: Content, address: Address) -> str | None:
+        """Which part of the provider a message belongs to, for a rule whose ``scope`` is that kind of part.
+
+        ``scope`` is ``template``, ``country``, ``endpoint`` or ``platform``. What such a rule refuses pauses the
+        messages with this key, and no others. The key is shown to people, so it holds no secret and no whole
+        address. ``''``: all of the channel's messages belong to one part. None: nobody knows beforehand; then what was
+        refused waits together (a refused endpoint: by itself), and others learn it by a call of their own.
+        """
+        known = scope == "endpoint" and self.endpoints
+        return endpoint_key(self.identity(address.value)) if known else None
 
     def lookup(self, message: Message, address: Address, context: Context) -> Request:
         """Build the call that asks what became of ``message``. It changes nothing, and may be made again.

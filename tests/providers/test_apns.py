@@ -284,3 +284,19 @@ def test_account() -> None:
 def test_declarations() -> None:
     """A repeat replaces what is shown, so a doubt is sent again."""
     assert (Apns.in_doubt, Apns.push) == (InDoubt.RESEND, True)
+
+
+def test_a_connection_is_for_one_team() -> None:
+    """Calls of other teams and keys go by other connections; apps of one team share theirs."""
+    label = call().connection
+    assert label == call(channel=apns(topic="com.example.other")).connection
+    others = [apns(team_id="TEAM000000"), apns(key_id="KEY0000000")]
+    assert len({label, *(call(channel=other).connection for other in others)}) == 3
+
+
+def test_a_topic_is_the_sender() -> None:
+    """A topic that is refused is a setting of this channel: no other app of the team is concerned."""
+    for reason, status in (("TopicDisallowed", 400), ("BadTopic", 400), ("MissingTopic", 400)):
+        outcome = told(reason, status)
+        assert (outcome.cls, outcome.scope) == (OutcomeClass.AUTH, "sender")
+    assert told("InvalidProviderToken", 403).scope == "channel"

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from ringonce.app import Ringonce
 from ringonce.cli.root import run
+from ringonce.core.lane import Lane, spell
 from ringonce.engine.views import life_view
 from ringonce.store.schema import dispatch, events, leases, notifications, timeline
 from ringonce.vendors.webhook import WebhookReceiver
@@ -123,8 +124,13 @@ class System:
     async def idle(self) -> bool:
         """Nothing is leased, to be expanded or due, but what waits for a channel that does not send."""
         now = await self.ring.store.now()
-        waiting = [
-            view["name"] for view in await self.ring.channels() if view["paused"] or not view["enabled"]
+        views: list[Facts] = await self.ring.channels()
+        waiting = [view["name"] for view in views if view["paused"] or not view["enabled"]]
+        waiting += [
+            spell(Lane(view["name"], "", one["scope"]))
+            for view in views
+            for one in view["scopes"]
+            if not one["probing"]
         ]
         busy = dispatch.c.leased | (
             (dispatch.c.due_at <= now + SOON)

@@ -160,6 +160,25 @@ async def test_http2_carries_many_on_one_connection(authority: trustme.CA, trust
         assert server.connections == 1
 
 
+async def test_labels_never_share_a_connection(authority: trustme.CA, trusting: HttpWire) -> None:
+    """Requests of one label share a connection, those of another have one of their own, also within a batch."""
+
+    def serve(peer: Peer) -> None:
+        talk = Http2Peer(peer)
+        while (got := talk.request()) is not None:
+            talk.ok(got[0], b"%d" % peer.sock.getpeername()[1])
+
+    with serving(serve, context(authority, "127.0.0.1", http2=True)) as server:
+        labels = ["a", "b", "", "a", "b", ""]
+        requests = [
+            HttpRequest("POST", server.url, body=b"x", http2=True, connection=label) for label in labels
+        ]
+        answers = await ask(trusting, *requests)
+        answers += await ask(trusting, *requests)
+        met = {(label, answer.body) for label, answer in zip(labels * 2, answers, strict=True)}  # type: ignore[union-attr]
+        assert len(met) == len({port for _, port in met}) == server.connections == 3
+
+
 async def test_http2_is_only_used_where_it_is_asked_for(authority: trustme.CA, trusting: HttpWire) -> None:
     """Without ``http2`` the wire speaks HTTP/1.1 to a server that offers both."""
     both = context(authority, "127.0.0.1")

@@ -51,6 +51,14 @@ class ResolveIn(CancelIn):
     verdict: Verdict = Field(description="sent, not_sent or assumed")
 
 
+class ResumeIn(Strict):
+    """Which part of a channel is to go on."""
+
+    scope: str = Field(
+        min_length=1, max_length=200, pattern=TEXT, description="As the channel's scopes name it."
+    )
+
+
 class CancelSubjectIn(CancelIn):
     """The subject that is withdrawn."""
 

@@ -124,6 +124,10 @@ class Facade(Protocol):
         """Change one."""
         ...
 
+    async def enable(self, name: str, *, scope: str | None = None) -> None:
+        """Let one go on, or a part of it."""
+        ...
+
     async def recipient(self, recipient: str, *, tenant: str = "") -> Person:
         """A recipient's record."""
         ...

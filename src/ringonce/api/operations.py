@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from ringonce.api.access import platform, scope
+from ringonce.api.bodies import ResumeIn
 from ringonce.api.fields import Name, Tenant
 from ringonce.api.notifications import facade
 from ringonce.api.problems import problem
@@ -34,6 +35,13 @@ async def channel(request: Request, name: str) -> JSONResponse:
 async def change(request: Request, name: str, changes: dict[str, Any]) -> JSONResponse:
     """Change settings while everything runs, in the words of the configuration file; null takes a change back."""
     await facade(request).change_channel(name, changes)
+    return JSONResponse(await _channel(request, name))
+
+
+@router.post("/v1/channels/{name}/resume", dependencies=PLATFORM)
+async def resume(request: Request, name: str, body: ResumeIn) -> JSONResponse:
+    """Let one paused part of a channel go on: a template, a country, an endpoint."""
+    await facade(request).enable(name, scope=body.scope)
     return JSONResponse(await _channel(request, name))
 
 

@@ -42,6 +42,7 @@ def list_(*, json: bool = False) -> int:
             {
                 **{name: view[name] for name in ("name", "provider", "enabled", "in_doubt", "max_attempts")},
                 "paused": paused,
+                "scopes": ", ".join(_scope(one) for one in _list(view["scopes"])),
                 "circuit": ", ".join(_circuit(one) for one in _list(view["circuits"])),
                 "waiting": sum(backlog.get(name, 0) for name in ("movable", "future", "paused")),
                 "retrying": backlog.get("retrying", 0),
@@ -52,6 +53,7 @@ def list_(*, json: bool = False) -> int:
         "provider",
         "enabled",
         "paused",
+        "scopes",
         "circuit",
         "in_doubt",
         "max_attempts",
@@ -66,19 +68,25 @@ def _list(value: object) -> list[dict[str, object]]:
     return value if isinstance(value, list) else []
 
 
+def _scope(view: dict[str, object]) -> str:
+    """A part that is paused, and why."""
+    return f"{view['scope']} ({'is tried' if view['probing'] else view['reason']})"
+
+
 def _circuit(view: dict[str, object]) -> str:
     """One circuit, with its tenant where it is that of one."""
     return f"{view['state']} ({view['tenant']})" if view["tenant"] else str(view["state"])
 
 
-def enable(name: str, /) -> int:
+def enable(name: str, /, *, scope: str | None = None) -> int:
     """Let a channel send; what waited goes on. Also resumes it after a refused credential.
 
     Args:
         name: The channel's name.
+        scope: Resume only this part of it, as the list names it: template:order_shipped.
     """
-    with_ringonce(lambda ringonce: ringonce.enable(name))
-    say(f"{name} is enabled")
+    with_ringonce(lambda ringonce: ringonce.enable(name, scope=scope))
+    say(f"{name} is enabled" if scope is None else f"{scope} of {name} is resumed")
     return OK
 
 

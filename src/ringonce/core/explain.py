@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from ringonce.core.lane import parse
+from ringonce.core.scope import in_words
 from ringonce.model.notification import Status
 from ringonce.model.outcome import Code
 from ringonce.model.proposals import MASS_INVALIDATION
@@ -223,7 +225,10 @@ def _next(
     elif lane is not None and lane.paused:
         why = f" ({lane.reason})" if lane.reason else ""
         until = "somebody resumes it" if lane.until is None else when(lane.until)
-        lines.append(f"waits: channel paused{why} until {until}")
+        if scope := parse(lane.lane).scope:
+            lines.append(f"waits: {in_words(scope)} is paused{why}; at {until} one call tries it again")
+        else:
+            lines.append(f"waits: channel paused{why} until {until}")
         if lane.reason == MASS_INVALIDATION:
             lines.append(f"decide: ringonce recipients quarantine list --channel {life.row.channel}")
     if state.expires_at is not None:

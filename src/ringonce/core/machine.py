@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, assert_never
 
-from ringonce.core import looking, refusals, tally
+from ringonce.core import looking, refusals, scope, tally
 from ringonce.core.backoff import delay
 from ringonce.core.standing import BUG, illegal, no_doubt, noted, over, read, refuse, unready, unsure
 from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import Outcome, OutcomeClass
-from ringonce.model.policy import MINUTE, InDoubt, OnAuth, Policy
+from ringonce.model.policy import InDoubt, OnAuth, Policy
 from ringonce.model.transition import (
     Alert,
     Answered,
@@ -59,8 +59,6 @@ Handler: TypeAlias = Callable[[State, Any, int, float, Policy], Step]
 
 NEW: Final = State(Status.PENDING)
 """What Enqueued steps: a notification that does not exist yet."""
-AUTH_PROBE_AFTER: Final = 5 * MINUTE
-OTHERS_GO_ON: Final = frozenset({"address", "endpoint"})  # not the channel's own
 RE_ADDRESSES: Final = 2
 """How often one revision follows an address to its new form before the answer counts as a refusal."""
 
@@ -184,17 +182,23 @@ def _refused(
         case OutcomeClass.AUTH:
             if begun and tally.heals(g.last_error, outcome):  # at once, with a fresh credential
                 return _wait(g, now, error, effects, notes)
-            alert = Alert("auth", f"{error.code}: {error.text or 'the provider refuses the credential'}")
+            alert = Alert("auth", scope.told(outcome, error.code, "the provider refuses the credential"))
             if policy.on_auth is OnAuth.FAIL:
                 return _end(g, spent, error, (*effects, alert), notes)
-            if outcome.scope in OTHERS_GO_ON:
-                return _wait(g, now + AUTH_PROBE_AFTER, error, (*effects, alert), notes)
-            pause = Pause(outcome.scope or "channel", "auth", now + AUTH_PROBE_AFTER)
-            return _wait(g, now, error, (*effects, pause, alert), notes)
+            if (pause := scope.pause_of(outcome, now)) is not None:
+                return _wait(g, now, error, (*effects, pause, alert), notes)
+            if g.last_error is None or g.last_error.code != error.code:  # told once, not at each look
+                effects = (*effects, alert)
+            return _wait(g, now + scope.PROBE_AFTER, error, effects, notes)
         case OutcomeClass.DISABLED | OutcomeClass.NOT_IMPLEMENTED:
-            if outcome.scope in OTHERS_GO_ON:
-                return _wait(g, now + AUTH_PROBE_AFTER, error, effects, notes)
-            return _wait(g, now, error, (*effects, Pause("channel", outcome.cls.value)), notes)
+            if (pause := scope.pause_of(outcome, now)) is None:
+                return _wait(g, now + scope.PROBE_AFTER, error, effects, notes)
+            if scope.apart(pause.scope):
+                effects = (
+                    *effects,
+                    Alert("scope_paused", scope.told(outcome, error.code, "it is not served")),
+                )
+            return _wait(g, now, error, (*effects, pause), notes)
         case OutcomeClass.ACCEPTED:
             raise IllegalTransition("an accepted answer is no refusal", mend=BUG)
         case _:
@@ -471,7 +475,7 @@ _ROWS: Final[dict[type[TransitionEvent], tuple[Handler, ...]]] = {
     Approved:    (*[_approved] * 9,),
     Regenerated: (*[_regenerated] * 9,),
     Rejected:    (*[_rejected] * 9,),
-    Answered:    (_,         _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
+    Answered:    (_after,    _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
     LateAnswer:  (_told,     _late,     _late,     _decided,  _proved,   _,         _,         _told,     _told),
     LeaseLost:   (_,         _lost,     _lost,     unsure,    unsure,    _,         _,         unsure,    unsure),
     LookedUp:    (_,         _,         _,         _looked,   _,         _,         _,         _,         _),

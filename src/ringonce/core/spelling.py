@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from ringonce.core.compact import json_bytes
 from ringonce.core.text import length
@@ -33,6 +34,12 @@ def secret_text(value: str, key: str, mend: str) -> str:
 def digest(secret: str) -> str:
     """Eight hexadecimal digits that tell two secrets apart and do not give them away."""
     return hashlib.sha256(secret.encode()).hexdigest()[:8]
+
+
+def endpoint_key(url: str) -> str:
+    """An endpoint's host, and a digest that tells it from its neighbours: its path may be a secret."""
+    host = urlsplit(url).hostname or ""
+    return f"{host}#{hashlib.sha256(url.encode()).hexdigest()[:12]}"
 
 
 def together(content: Content) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ringonce.core.circuit import Window, failing, open_for
 from ringonce.core.lane import of_group
-from ringonce.model.outcome import OutcomeClass
+from ringonce.core.scope import STOPPING
 from ringonce.ports import LanePause
 
 if TYPE_CHECKING:
@@ -78,6 +78,6 @@ class Circuits:
                 self.told((probe.name,), ended)
                 opened = probe.opened + 1
                 pauses.append(LanePause(probe.name, "circuit", ended + open_for(circuit, opened), opened))
-            elif probe.reason == "circuit" or not (failed or outcome.cls is OutcomeClass.AUTH):
+            elif probe.reason == "circuit" or not (failed or outcome.cls in STOPPING):
                 resumes.append(probe.name)
         return Ruling(failed, tuple(pauses), tuple(resumes))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from ringonce.core.lane import parse
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import attempt_row, build, judge, unread
-from ringonce.engine.holding import Holding, at_addresses, fence_of, has_begun, no_call, number_of
+from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of, recall
+from ringonce.engine.scopes import Scopes
 from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import OnAuth
 from ringonce.model.quick import quick
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from ringonce.engine.traffic import Traffic
     from ringonce.engine.witness import Witness
     from ringonce.model.exchange import Answer, Request
-    from ringonce.ports import Claimed, Clock, Entropy, Probe, Row, Settled, Store, Terms, Wire
+    from ringonce.model.notification import Content
+    from ringonce.ports import Claimed, Clock, Entropy, Invalidation, Probe, Row, Settled, Store, Terms, Wire
 
 log = logging.getLogger("ringonce")
 
@@ -61,11 +63,13 @@ class Shared:
     clock: Clock
     entropy: Entropy
     stamp: int | None = None
+    scopes: Scopes = field(default_factory=Scopes)
 
     async def refresh(self, stamp: int | None = None) -> None:
-        """Read the channels' overrides anew, unless a claim says by its ``stamp`` that they are those we know."""
+        """Read overrides and paused scopes anew, unless a claim says by its ``stamp`` that they are those we know."""
         if stamp is None or stamp != self.stamp:
             self.channels.apply(await self.store.overrides())
+            self.scopes.told(await self.store.lanes())
             self.stamp = stamp
 
 
@@ -85,6 +89,7 @@ class Flight:
 
     entry: Entry
     row: Row
+    content: Content
     number: int
     started_at: int
     started: float
@@ -100,7 +105,7 @@ class Lane:
         self.name = name
         self._shared = shared
         self._ready: deque[Claimed] = deque()
-        self._gone: set[int] = set()
+        self._gone: set[Invalidation] = set()
         self._flying: set[tuple[UUID, int]] = set()
         self._undone: dict[UUID, int] = {}
         self._pending: dict[UUID, int] = {}
@@ -210,7 +215,8 @@ class Lane:
     def _ask(self, entry: Entry, free: int) -> Ask:
         """What the next claim is to be."""
         shared, channel = self._shared, entry.channel
-        begin = not (shared.guards.watching or entry.provider.stored) and shared.credentials.ready(entry)
+        looks = shared.guards.watching or entry.provider.stored or shared.scopes.of(self.name)
+        begin = not looks and shared.credentials.ready(entry)
         terms = shared.traffic.terms(entry, (holding.lane for holding in self._held.values()))
         # A small prefetch keeps the slots full while the next claim is on its way; what has begun is sent at once,
         # unless the channel takes the doubts about a prefetch upon itself.
@@ -251,9 +257,7 @@ class Lane:
             self._undone.update((claimed.row.id, fence_of(claimed.row)) for claimed in batch.rows)
         else:
             self._ready.extend(batch.rows)
-        if self._gone:
-            gone, self._gone = self._gone, set()
-            self._recall(gone)
+        self._gone -= recall(self._ready, self._undone, self._gone)
         await shared.refresh(batch.stamp)
 
     def _woken(self) -> None:
@@ -295,8 +299,11 @@ class Lane:
             self._pending = {}
 
     async def _carry(self, entry: Entry, wave: list[Claimed], credential: str | None) -> None:
-        now = self._now()
-        if self._shared.guards.watching:
+        shared, now = self._shared, self._now()
+        if shared.scopes.of(self.name):
+            for id_, fence in await shared.scopes.set_aside(shared.store, shared.owner, entry, wave):
+                self._forget(id_, fence)
+        if shared.guards.watching:
             await self._guard(wave, now)
         begun: list[tuple[Claimed, Request]] = []
         others: dict[UUID, tuple[Claimed, Request]] = {}
@@ -378,7 +385,8 @@ class Lane:
                 continue
             number = number_of(row) if numbers is None else numbers[row.id]
             probes = self._probes.get(row.id, ())
-            batch.append((Flight(entry, row, number, started_at, started, credential, probes), request))
+            flight = Flight(entry, row, claimed.content, number, started_at, started, credential, probes)
+            batch.append((flight, request))
             sent.append((row.id, fence_of(row)))
         if batch:
             # A wire that raises has taken none of them: the wave's end takes their marks back.
@@ -415,6 +423,7 @@ class Lane:
             shared.witness.accepted(entry.channel)
         if outcome.refresh and flight.credential is not None:
             shared.credentials.refused(entry, flight.credential)
+        outcome = shared.scopes.located(entry, flight.content, row.address, outcome)
         address = 0 if row.address is None else row.address.id
         return shared.traffic.limits.judge(self.name, address, outcome, ended_at)
 
@@ -439,22 +448,15 @@ class Lane:
     def _landed(self, settled: Settled) -> None:
         change, write = settled.change, settled.write
         if write is not None and write.invalidate:
-            gone = {told.address_id for told in write.invalidate if not told.doubted}
-            self._recall(gone)
-            if self._coming is not None:
-                self._gone |= gone  # the claim that is on its way may have read them before
+            gone = recall(self._ready, self._undone, write.invalidate)
+            self._gone |= gone if self._coming else set()  # a claim on its way may have read them before
+        self._shared.scopes.began(settled.began)
         if write is not None and any(not parse(pause.lane).scope for pause in write.pauses):
             self._paused = True  # what is ready was claimed before, and waits like the rest
         fence = change.guard[1] if change.guard else 0
         self._flying.discard((change.id, fence))
         self._forget(change.id, fence)
         self.wake()
-
-    def _recall(self, addresses: Collection[int]) -> None:
-        """What was claimed ahead for addresses that are dropped now goes back, and is claimed as it stands then."""
-        for claimed in at_addresses(self._ready, addresses):
-            self._ready.remove(claimed)
-            self._undone[claimed.row.id] = fence_of(claimed.row)
 
     def _settle_unbegun(self, row: Row, event: Answered | Cancel | Expire) -> None:
         self._pending.pop(row.id, None)

@@ -17,6 +17,7 @@ from ringonce.core.lane import Lane, of_account, spell
 from ringonce.core.looking import decided, told
 from ringonce.core.machine import NEW, step
 from ringonce.core.outbox import outbox_row
+from ringonce.core.scope import apart
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
 from ringonce.engine.witness import Witness, credential_of
@@ -63,10 +64,14 @@ T = TypeVar("T")
 
 LARGEST_BATCH = 500
 FALLBACK_POLICY = Policy()
-SET_APART = frozenset({"platform"})
-"""Parts of a provider that have a lane of their own: what met their refusal waits there, and one row probes."""
 OF_THE_ACCOUNT = frozenset({"auth", "rate_limited", MASS_INVALIDATION})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
+ALERT = "ringonce.alert"
+"""The type of the notifications that alerts become."""
+END_KINDS = frozenset({"exhausted", "worker_crash"})
+"""Alerts about the end of one notification; those of an audited type are each told by themselves."""
+OF_A_PAUSE = frozenset({"auth", "scope_paused"})
+"""Alerts that tell of a pause: given when it begins, however many calls were under way and met it."""
 NOT_OURS = Refusal("lease_lost", "another worker asks the provider by now")
 RETRY_FIRST = 0.05
 RETRY_LAST = 2.0
@@ -195,14 +200,16 @@ class Decider:
     def _lane(self, row: Row, result: Step) -> str:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
         scopes = [effect.scope for effect in result.effects if isinstance(effect, Pause)]
-        apart = next((scope for scope in scopes if scope in SET_APART), "")
-        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, apart)
+        own = next((scope for scope in scopes if apart(scope)), "")
+        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, own)
 
     def _stop(self, row: Row, scope: str, reason: str) -> str:
         """What a pause stops: a part of the provider, or the channel with all that share its credentials."""
         entry = self._channels.get(row.channel)
-        if scope in SET_APART:
+        if apart(scope):
             return spell(Lane(row.channel, "", scope))
+        if scope == "sender":  # who speaks is a setting of the channel, whatever it shares
+            return row.channel
         shared = entry is not None and entry.channel.account
         return of_account(shared) if shared and reason in OF_THE_ACCOUNT else row.channel
 
@@ -340,6 +347,7 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
     """Tell metrics and people what committed changes led to; like facts are counted together."""
     ends: Counter[tuple[str, str, Status]] = Counter()
     retried: Counter[tuple[str, str]] = Counter()
+    alerts: dict[tuple[str, str, str, str], list[str]] = {}
     for one in settled:
         row, write = one.row, one.write
         if row is None or write is None:
@@ -347,8 +355,8 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
         channel, tenant = row.channel, row.tenant
         for event in write.outbox:
             telemetry.tell(event)
-        for kind, text in write.alerts:
-            telemetry.alert(kind, text, channel=channel, tenant=tenant)
+        if write.alerts or (row.event_type == ALERT and write.changed):
+            _alert(telemetry, row, one, write, alerts)
         if write.changed:
             status = write.state.status
             ends[channel, tenant, status] += 1
@@ -359,9 +367,44 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
         for verdict in write.invalidate:
             what = "quarantined" if verdict.doubted else "moved" if verdict.replace_with else "dropped"
             telemetry.count("ringonce_address_verdicts_total", channel=channel, verdict=what)
+    for (kind, channel, tenant, code), texts in alerts.items():
+        telemetry.alert(kind, texts[-1], len(texts), channel=channel, tenant=tenant, code=code)
     for (channel, tenant, status), count in ends.items():
         telemetry.count(
             "ringonce_status_changes_total", count, status=status.value, channel=channel, tenant=tenant
         )
     for (channel, tenant), count in retried.items():
         telemetry.count("ringonce_retry_sent_total", count, channel=channel, tenant=tenant)
+
+
+def _alert(
+    telemetry: Telemetry,
+    row: Row,
+    settled: Settled,
+    write: Write,
+    alike: dict[tuple[str, str, str, str], list[str]],
+) -> None:
+    """Raise what tells of one notification, and collect what is told of many together.
+
+    The end of an alert's own notification is never an alert of its kind, or it would lead to the next one.
+    """
+    state, channel, tenant = write.state, row.channel, row.tenant
+    code = state.last_error.code if state.last_error is not None else ""
+    if row.event_type == ALERT and write.changed and state.status is Status.FAILED and state.final:
+        telemetry.alert("alert_failed", f"an alert was not delivered: {code}", channel=channel, code=code)
+    for kind, text in write.alerts:
+        if kind in OF_A_PAUSE and write.pauses and not settled.began:
+            continue
+        if kind not in END_KINDS:
+            alike.setdefault((kind, channel, tenant, code), []).append(text)
+        elif write.failure is not None:
+            telemetry.alert(
+                "priority_failed",
+                f"{row.event_type}: {text}",
+                channel=channel,
+                tenant=tenant,
+                code=code,
+                notification=str(row.id),
+            )
+        elif row.event_type != ALERT:
+            alike.setdefault((kind, channel, tenant, code), []).append(text)

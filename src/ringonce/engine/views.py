@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ringonce.engine.stopped import circuits, stopped, tenant_of
+from ringonce.core.lane import parse
+from ringonce.engine.stopped import circuits, scopes, stopped, tenant_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -344,6 +345,15 @@ def channel_view(
         "paused": lane is not None,
         "paused_until": None if lane is None else stamp(lane.until),
         "paused_reason": None if lane is None else lane.reason,
+        "scopes": [
+            {
+                "scope": parse(one.lane).scope,
+                "reason": one.reason,
+                "until": stamp(one.until) if one.paused else None,
+                "probing": one.probing,
+            }
+            for one in scopes(channel.name, lanes)
+        ],
         "circuits": [
             {
                 "tenant": tenant_of(one),

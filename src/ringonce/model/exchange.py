@@ -15,6 +15,9 @@ class HttpRequest:
 
     URL, headers and body may hold tokens and personal data: they never show in the object's own text.
 
+    ``connection``: requests with different labels never share a connection (a vendor that wants one for each of its
+    customers); each label has connections of its own for as long as the wire is open, so there are few of them.
+
     Times are seconds. ``max_answer`` is in bytes: more is cut off and the answer marked ``truncated``.
     """
 
@@ -27,6 +30,7 @@ class HttpRequest:
     guarded: bool = False
     http2: bool = False
     max_answer: int = 65_536
+    connection: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -354,12 +354,13 @@ class Write:
 @quick
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What became of a Change. ``row`` None: there is no such notification."""
+    """What became of a Change. ``row`` None: there is no such notification. ``began``: pauses that began with it."""
 
     change: Change
     row: Row | None
     write: Write | None
     lease_held: bool = False
+    began: tuple[str, ...] = ()
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
@@ -458,7 +459,7 @@ class Life:
 class LaneState:
     """What was paused under a name. ``probing``: its time is over, and it waits for a call that tells whether it works.
 
-    ``opened``: how often in a row it was paused as a circuit.
+    ``opened``: how often in a row it was paused for this reason.
     """
 
     lane: str

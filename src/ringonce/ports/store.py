@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
+    from ringonce.model.draft import Draft, DraftQuery, NewDraft
     from ringonce.model.notification import Address
     from ringonce.model.receipt import AddressReport, Arrival, Received
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         Planner,
         Query,
         ReadMark,
+        Renew,
         Row,
         Settled,
         Sibling,
@@ -215,9 +217,10 @@ class Store(Protocol):
         *,
         due_at: int | None = None,
         note: Note | None = None,
+        lane: str | None = None,
         now: int | None = None,
     ) -> int:
-        """Give leases of unmarked rows back, due again at ``due_at`` (None: at once)."""
+        """Give leases of unmarked rows back, due again at ``due_at`` (None: at once), in ``lane`` (None: their own)."""
         ...
 
     async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
@@ -357,6 +360,21 @@ class Store(Protocol):
         self, tenant: str, subject: str, decide: Decide, *, by: str = "", now: int | None = None
     ) -> list[Settled]:
         """Write the tombstone first, then cancel everything of the subject that is not yet final."""
+        ...
+
+    # drafts
+    async def put_draft(
+        self, new: NewDraft, plan: Planner, decide: Decide, renew: Renew, *, now: int | None = None
+    ) -> tuple[Draft, list[Settled]]:
+        """Make the draft of a key, or apply to the one that there is what ``renew`` asks for, in one transaction.
+
+        The text is replaced when a Regenerated among it changed something. The draft as it is then, and what came of
+        each event.
+        """
+        ...
+
+    async def drafts(self, query: DraftQuery) -> list[Draft]:
+        """Newest first."""
         ...
 
     # reading

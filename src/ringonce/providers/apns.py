@@ -42,7 +42,7 @@ RULES: tuple[api.Rule, ...] = (
     # About one device; about all where environment or topic is set wrong, which the engine's breaker is for.
     _told("bad_token", To.INVALID_RECIPIENT, "BadDeviceToken", status=400, drop_address=True),
     _told("other_topic", To.INVALID_RECIPIENT, "DeviceTokenNotForTopic", status=400, drop_address=True),
-    _told("topic", To.AUTH, "BadTopic MissingTopic TopicDisallowed"),
+    _told("topic", To.AUTH, "BadTopic MissingTopic TopicDisallowed", scope="sender"),
     _told("expired", To.AUTH, "ExpiredProviderToken", f"{_DOC}; a clock may be wrong", refresh=True),
     _told("too_many_tokens", To.AUTH, "TooManyProviderTokenUpdates"),
     _told("refused", To.AUTH, f"BadCertificate Forbidden InvalidProviderToken MissingProviderToken {_KEYS}"),
@@ -89,6 +89,7 @@ class Apns(api.Provider):
         self._url = api.http_url(options.base_url or _HOSTS[options.environment], "base_url")
         key = api.es256_key(options.key, "key", "give the .p8 file as it was downloaded")
         head, team = {"kid": options.key_id}, options.team_id
+        self._team = f"apns:{team}:{options.key_id}"  # a connection is for the tokens of one
         self._token = lru_cache(maxsize=2)(lambda at: api.es256(key, head, {"iss": team, "iat": at}))
 
     @cached_property
@@ -125,7 +126,7 @@ class Apns(api.Provider):
             ("apns-collapse-id", message.reference),
         )
         url, body = f"{self._url}/3/device/{address.value}", self._payload(said)
-        return api.HttpRequest("POST", url, headers, body, context.timeout, http2=True)
+        return api.HttpRequest("POST", url, headers, body, context.timeout, http2=True, connection=self._team)
 
     @classmethod
     def outcome(cls, answer: api.Answer, context: api.Context) -> api.Outcome:

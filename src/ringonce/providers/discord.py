@@ -110,6 +110,7 @@ class Discord(Provider):
     title = "Discord (webhooks)"
     features = Features(max_text=_LONGEST, unit="utf16")
     rules = tuple(replace(rule, provider_code="json:code") for rule in RULES)
+    endpoints = True
     Options = DiscordOptions
 
     def __init__(self, options: DiscordOptions) -> None:

@@ -111,6 +111,7 @@ class Slack(Provider):
     title = "Slack (incoming webhooks)"
     features = Features(max_text=_LONGEST)
     rules = RULES
+    endpoints = True
     Options = SlackOptions
 
     def __init__(self, options: SlackOptions) -> None:

@@ -117,6 +117,7 @@ class Teams(Provider):
     title = "Microsoft Teams (workflows)"
     features = Features(max_bytes=_LARGEST)
     rules = RULES
+    endpoints = True
     Options = TeamsOptions
 
     def __init__(self, options: TeamsOptions) -> None:

@@ -111,6 +111,10 @@ class Twilio(api.Provider):
         """The account and the sender, which most limits and refusals are about."""
         return f"twilio:{self.options.account_sid}:{self.options.from_ or self.options.messaging_service}"
 
+    def scope_key(self, scope: str, content: api.Content, address: api.Address) -> str | None:
+        """The country of the number."""
+        return api.country(address.value) if scope == "country" else None
+
     def address(self, value: object) -> str:
         """A phone number with its country. Raises InputError."""
         return api.phone(value)

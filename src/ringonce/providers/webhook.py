@@ -91,6 +91,7 @@ class Webhook(Provider):
     name = "webhook"
     title = "Webhook (Standard Webhooks 1.0.0)"
     features = Features(html=True, data=True, max_bytes=20_000)
+    endpoints = True
     in_doubt = InDoubt.RESEND
     second_send = "ignored by the receiver, by its webhook-id"
     rules = RULES

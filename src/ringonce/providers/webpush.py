@@ -165,6 +165,7 @@ class WebPush(Provider):
     title = "Web Push (VAPID, aes128gcm)"
     answers_as = ("webpush_mozilla", "webpush_fcm", "webpush_wns", "webpush_apple")
     features = Features(data=True, max_bytes=_LARGEST)
+    endpoints = True
     in_doubt = InDoubt.ASSUME_SENT
     second_send = "replaced while undelivered (Topic), tag in payload"
     push = True

@@ -30,6 +30,7 @@ from ringonce.provider import (
     OutcomeClass,
     Provider,
     Rule,
+    country,
     fits,
     http_url,
     json_call,
@@ -167,6 +168,13 @@ class WhatsApp(Provider):
     def account(self) -> str:
         """The sender's id: limits and quality count per number."""
         return f"whatsapp:{self.options.phone_number_id}"
+
+    def scope_key(self, scope: str, content: Content, address: Address) -> str | None:
+        """The template's name, or the country of the number."""
+        if scope == "country":
+            return country(address.value)
+        template = content.data.get("template")
+        return str(template.get("name")) if scope == "template" and isinstance(template, Mapping) else None
 
     def address(self, value: object) -> str:
         """A phone number with its country, E.164; WhatsApp's own ids leave the ``+`` out. Raises InputError."""

@@ -127,10 +127,11 @@ class Claims:
             .returning(_d.id)
         )
         at = sa.func.coalesce(sa.bindparam("b_due", type_=sa.BigInteger), now)
+        into = sa.func.coalesce(sa.bindparam("b_lane", type_=Words), _d.lane)
         self._release = (
             sa.update(dispatch)
             .where(held, _d.started_at.is_(None))
-            .values(leased=False, owner=None, fence=0, due_at=at, armed=True, rescued=0)
+            .values(leased=False, owner=None, fence=0, due_at=at, armed=True, rescued=0, lane=into)
             .returning(_d.id)
         )
         known = sa.bindparam("b_lane", type_=Words)
@@ -398,11 +399,12 @@ class Claims:
         due_at: int | None,
         note: Note | None,
         now: int | None,
+        lane: str | None = None,
     ) -> int:
-        """Give unmarked rows back."""
+        """Give unmarked rows back, into another lane where one is named."""
         if not rows:
             return 0
-        parameters = self._leases.bind(rows) | {"b_owner": owner, "b_due": due_at, "now": now}
+        parameters = self._leases.bind(rows) | {"b_owner": owner, "b_due": due_at, "b_lane": lane, "now": now}
         ids = connection.execute(self._release, parameters).scalars().all()
         if note is not None and ids:
             detail = {"b_kind": note.kind, "b_detail": dump(note.detail), "now": now}

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from ringonce.core.lane import SEPARATOR
+from ringonce.core.lane import SEPARATOR, parse
+from ringonce.model.policy import DAY
 from ringonce.ports import PROBED, LaneState
 from ringonce.store.compiled import fetch
 from ringonce.store.schema import Words, channel_overrides, counters, lanes, leases
 from ringonce.store.values import dump, load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ringonce.ports import LanePause
     from ringonce.store.dialect import Dialect
@@ -72,6 +73,13 @@ class Duties:
             (lanes.c.paused_until.is_(None), False),
             else_=stop.excluded.paused_until > lanes.c.paused_until,
         )
+        # How often in a row for the same reason: 1 is a pause that begins.
+        more = sa.and_(lanes.c.paused, lanes.c.reason == stop.excluded.reason)
+        opened = sa.case(
+            (stop.excluded.reason == "circuit", stop.excluded.opened),
+            (more, sa.func.coalesce(lanes.c.opened, 0) + 1),
+            else_=1,
+        )
         self._pause = stop.on_conflict_do_update(
             index_elements=["lane"],
             set_={
@@ -79,10 +87,10 @@ class Duties:
                 "paused_until": stop.excluded.paused_until,
                 "reason": stop.excluded.reason,
                 "changed_at": stop.excluded.changed_at,
-                "opened": stop.excluded.opened,
+                "opened": opened,
             },
             where=sa.or_(sa.and_(sa.not_(stands), sa.not_(circuit)), longer),
-        ).returning(lanes.c.lane)
+        ).returning(lanes.c.lane, lanes.c.opened)
         name, below = sa.bindparam("b_lane", type_=Words), sa.bindparam("b_below", type_=Words)
         self._resume = (
             sa.update(lanes)
@@ -99,6 +107,12 @@ class Duties:
         self._lanes = sa.select(*columns).order_by(lanes.c.lane)
 
         self._overrides = sa.select(channel_overrides.c.channel, channel_overrides.c.settings)
+        # Scopes come without end (each broken endpoint is one), so their rows do not stay: neither when they are
+        # resumed, nor when for a day nobody wanted to send there.
+        own = lanes.c.lane.like(f"%{SEPARATOR}%{SEPARATOR}%")
+        self._forget = sa.delete(lanes).where(own, sa.not_(lanes.c.paused))
+        old = sa.bindparam("b_now", type_=sa.BigInteger) - DAY
+        self._forget_old = sa.delete(lanes).where(own, lanes.c.paused_until < old)
         self._override = self._overrides.where(
             channel_overrides.c.channel == sa.bindparam("b_channel", type_=Words)
         ).with_for_update()
@@ -108,14 +122,13 @@ class Duties:
             changed_at=now,
         )
         self._place = fresh.on_conflict_do_nothing(index_elements=["channel"])
+        # Never twice the same: claims tell by it that something changed.
+        later = dialect.greatest(fresh.excluded.changed_at, channel_overrides.c.changed_at + 1)
         self._set = fresh.on_conflict_do_update(
             index_elements=["channel"],
-            set_={
-                "settings": fresh.excluded.settings,
-                # Never twice the same: claims tell by it that something changed.
-                "changed_at": dialect.greatest(fresh.excluded.changed_at, channel_overrides.c.changed_at + 1),
-            },
+            set_={"settings": fresh.excluded.settings, "changed_at": later},
         )
+        self._touch = fresh.on_conflict_do_update(index_elements=["channel"], set_={"changed_at": later})
 
         sums = self._sums = given(
             "r", day=sa.Integer, tenant=sa.Text, channel=sa.Text, name=sa.Text, value=sa.BigInteger
@@ -149,8 +162,10 @@ class Duties:
         parameters = {"b_name": name, "b_holder": holder, "b_term": term, "now": now}
         return connection.execute(self._holds, parameters).first() is not None
 
-    def pause(self, connection: sa.Connection, pauses: Sequence[LanePause], now: int) -> list[str]:
-        """Pause lanes; the longest pause of a lane counts. The lanes that it changed."""
+    def pause(
+        self, connection: sa.Connection, pauses: Sequence[LanePause], now: int
+    ) -> tuple[list[str], set[str]]:
+        """Pause lanes; the longest pause of a lane counts. The lanes that it changed, and whose pause began with it."""
         longest: dict[str, LanePause] = {}
         for pause in pauses:
             other = longest.get(pause.lane)
@@ -158,15 +173,29 @@ class Duties:
                 other.until is not None and (pause.until is None or pause.until > other.until)
             ):
                 longest[pause.lane] = pause
-        values = [(one.lane, one.until, one.reason, one.opened) for _, one in sorted(longest.items())]
+        values = [(one.lane, one.until, one.reason, one.opened or 1) for _, one in sorted(longest.items())]
         if not values:
-            return []
-        return list(connection.execute(self._pause, self._pauses.bind(values) | {"b_now": now}).scalars())
+            return [], set()
+        changed = connection.execute(self._pause, self._pauses.bind(values) | {"b_now": now}).all()
+        began = {lane for lane, opened in changed if opened == 1}
+        if any(parse(lane).scope for lane in began):
+            connection.execute(self._forget_old, {"b_now": now})
+            self._tell(connection, began, now)
+        return [lane for lane, _ in changed], began
 
     def resume(self, connection: sa.Connection, lane: str, now: int | None, *, below: bool = True) -> bool:
         """Resume a lane, and all below it. No lane's name begins with what stands for none."""
         parameters = {"b_lane": lane, "b_below": f"{lane}{SEPARATOR}" if below else SEPARATOR, "now": now}
-        return connection.execute(self._resume, parameters).first() is not None
+        resumed = list(connection.execute(self._resume, parameters).scalars())
+        if any(parse(name).scope for name in resumed):
+            connection.execute(self._forget)
+            self._tell(connection, resumed, now)
+        return bool(resumed)
+
+    def _tell(self, connection: sa.Connection, names: Iterable[str], now: int | None) -> None:
+        """Have all workers look anew at the scopes of these channels: claims say that something has changed."""
+        for channel in sorted({parse(name).channel for name in names if parse(name).scope}):
+            connection.execute(self._touch, {"b_channel": channel, "b_settings": "{}", "now": now})
 
     def lanes(self, connection: sa.Connection, now: int | None) -> list[LaneState]:
         """All lanes that have ever been paused."""

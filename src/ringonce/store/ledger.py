@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import message_key
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from ringonce.model.audit import Failure
     from ringonce.model.transition import Note
-    from ringonce.ports import AttemptRow, Invalidation, LanePause, OutboxRow, Write
+    from ringonce.ports import AttemptRow, Invalidation, LanePause, OutboxRow, Settled, Write
 
 
 class Ledger:
@@ -26,6 +27,7 @@ class Ledger:
         self.invalidations: list[Invalidation] = []
         self.moves: list[tuple[UUID, Invalidation]] = []
         self.pauses: list[LanePause] = []
+        self.began: set[str] = set()
         self.counters: dict[tuple[int, str, str, str], int] = {}
         self.stored: list[tuple[str, str, UUID]] = []
         self.read: list[tuple[str, str, UUID]] = []
@@ -57,3 +59,12 @@ class Ledger:
         for name in write.counters:
             key = (self.now // DAY, tenant, channel, name)
             self.counters[key] = self.counters.get(key, 0) + 1
+
+    def told(self, settled: list[Settled]) -> list[Settled]:
+        """Which of them began a pause: the first that named it, so that people are told once."""
+        for index, one in enumerate(settled if self.began else ()):
+            pauses = () if one.write is None else one.write.pauses
+            if began := tuple(sorted(self.began.intersection(pause.lane for pause in pauses))):
+                settled[index] = replace(one, began=began)
+                self.began.difference_update(began)
+        return settled

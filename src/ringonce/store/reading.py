@@ -12,7 +12,7 @@ from ringonce.core.lane import ACCOUNT, SEPARATOR
 from ringonce.model.audit import FailureCount
 from ringonce.model.notification import State, Status
 from ringonce.model.policy import DAY
-from ringonce.ports import Backlog, Life, TimelineEntry
+from ringonce.ports import REFUSED, Backlog, Life, TimelineEntry
 from ringonce.store.remains import PRUNED
 from ringonce.store.rows import (
     CONTENT,
@@ -302,7 +302,7 @@ class Reading:
             return sa.and_(stop.c.paused.is_(True), sa.not_(over))
 
         def stays(stop: Any) -> Any:
-            return sa.and_(stands(stop), sa.or_(stop.c.paused_until.is_(None), stop.c.reason == "auth"))
+            return sa.and_(stands(stop), sa.or_(stop.c.paused_until.is_(None), stop.c.reason.in_(REFUSED)))
 
         stopped = sa.or_(*(sa.func.coalesce(stands(s), sa.false()) for s in stops))
         # A lane that is paused for a while resumes by itself; one with a bad credential waits for a person.

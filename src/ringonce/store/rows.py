@@ -212,7 +212,8 @@ def make_due(dispatched: Dispatch | None) -> Due | None:
     """What is due and when. A running lease hides it."""
     if dispatched is None:
         return None
-    return Due(dispatched.purpose, None if dispatched.leased else dispatched.due_at, dispatched.armed)
+    at = None if dispatched.leased else dispatched.due_at
+    return Due(dispatched.purpose, at, dispatched.armed, dispatched.lane)
 
 
 CONTENT = (contents.c.title, contents.c.text, contents.c.html, contents.c.data)

@@ -290,7 +290,7 @@ class Settler:
                 write = replace(write, state=item.state)
             settled.append(Settled(change, row, write, held))
         self._write(connection, [item for item in locked.values() if item.touched or item.moved], ledger)
-        return settled
+        return ledger.told(settled)
 
     def _attempts_of(
         self, connection: sa.Connection, locked: dict[UUID, Locked], changes: Sequence[Change]
@@ -342,7 +342,7 @@ class Settler:
                 desk = item.dispatched = item.desk(max(now, wanted.at or now))
             desk.free(wanted.purpose, wanted.at, armed=wanted.armed)
             desk.lane = wanted.lane or desk.lane
-        elif state.final and (moving or held):
+        elif state.idle and (moving or held):
             item.dispatched = None
         elif held and desk is not None and moving:
             # Changed, and no due work is named: it waits where the sweep sees it, for everything has an end.
@@ -384,7 +384,7 @@ class Settler:
         self.inboxes.write(connection, ledger.stored, ledger.read)
         self._refs.write(connection, ledger.named, ledger.now)
         if ledger.pauses:
-            self._duties.pause(connection, ledger.pauses, ledger.now)
+            ledger.began = self._duties.pause(connection, ledger.pauses, ledger.now)[1]
         self._duties.count(connection, ledger.counters)
         self.failures.write(connection, ledger.failures, ledger.now)
 

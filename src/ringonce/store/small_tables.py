@@ -44,7 +44,7 @@ class SmallTables:
     async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> list[str]:
         """Pause lanes; a pause never shortens one that stands. The names for which something changed."""
         at = self.backend.clock(now)
-        return await self.backend.run(lambda c: self._duties.pause(c, pauses, self._duties.time(c, at)))
+        return await self.backend.run(lambda c: self._duties.pause(c, pauses, self._duties.time(c, at))[0])
 
     async def resume(self, lane: str, *, below: bool = True, now: int | None = None) -> bool:
         """Resume what a name stops."""

@@ -15,6 +15,7 @@ from ringonce.store.blocks import Blocks
 from ringonce.store.breakers import Breakers
 from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
+from ringonce.store.drafts import Drafts, DraftTable
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
 from ringonce.store.floor import Floor
@@ -71,7 +72,7 @@ CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
 
 
-class SqlStore(Upkeep, SmallTables, Incoming):
+class SqlStore(Upkeep, SmallTables, Incoming, DraftTable):
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
@@ -106,6 +107,7 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler, self._lots)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
+        self._drafts = Drafts(dialect, self._duties, self._intake, self._settler)
         self._reading = Reading(dialect)
         self._looks = Looks(dialect, self._reading)
         self._pruning = Pruning(dialect, self._duties)
@@ -318,11 +320,12 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         *,
         due_at: int | None = None,
         note: Note | None = None,
+        lane: str | None = None,
         now: int | None = None,
     ) -> int:
         """Give leases of unmarked rows back."""
         at = self._clock(now)
-        return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at))
+        return await self._run(lambda c: self._claims.release(c, owner, rows, due_at, note, at, lane))
 
     async def give_up(self, owner: str, lane: str, known: Sequence[UUID], *, now: int | None = None) -> int:
         """Give back what a claim leased whose reply was lost."""

@@ -33,6 +33,7 @@ class TwilioApi(HttpStandIn):
         token: its token.
         stopped: numbers whose person sent STOP (21610).
         invalid: numbers that there are not (21211).
+        closed: what numbers of countries begin with that the account may not send to (21408); may be changed.
         more: see StandIn.
     """
 
@@ -43,11 +44,13 @@ class TwilioApi(HttpStandIn):
         *,
         stopped: Collection[str] = (),
         invalid: Collection[str] = (),
+        closed: Collection[str] = (),
         **more: Any,
     ) -> None:
         super().__init__(**more)
         self._path = f"/2010-04-01/Accounts/{account}/Messages.json"
         self._known = f"Basic {base64.b64encode(f'{account}:{token}'.encode()).decode()}"
+        self.closed = set(closed)
         self._stopped, self._invalid = frozenset(stopped), frozenset(invalid)
         self.messages: list[dict[str, str]] = []
         """What was accepted, in order, with the ``sid`` that it got."""
@@ -71,6 +74,8 @@ class TwilioApi(HttpStandIn):
             return _no(400, 21211)
         if told["To"] in self._stopped:
             return _no(400, 21610)
+        if told["To"].startswith(tuple(self.closed)):
+            return _no(400, 21408)
         if not told.get("Body"):
             return _no(400, 21602)
         if len(told["Body"].encode("utf-16-le", "surrogatepass")) // 2 > MAX_BODY:

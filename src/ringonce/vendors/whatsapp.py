@@ -9,11 +9,14 @@ As a program: ``python -m ringonce.vendors.whatsapp --token x --number 106540352
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ringonce.vendors.bodies import document, reply
 from ringonce.vendors.chat import ChatApi, Said, run
 from ringonce.vendors.http import Call, Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 MAX_TEXT = 4_096
 _STATUS = {"131056": 429, "130429": 429, "131000": 500, "2": 503, "190": 401, "368": 403, "132001": 404}
@@ -26,11 +29,13 @@ class WhatsAppApi(ChatApi):
     Args:
         token: the access token.
         number: the sender's id.
+        paused: names of templates that Meta has paused (132015); may be changed while it runs.
         more: see ChatApi.
     """
 
-    def __init__(self, token: str, number: str, **more: Any) -> None:
+    def __init__(self, token: str, number: str, *, paused: Collection[str] = (), **more: Any) -> None:
         super().__init__(**more)
+        self.paused = set(paused)
         self._token = token
         self._path = re.compile(rf"/v\d+\.\d/{re.escape(number)}/messages")
 
@@ -52,6 +57,8 @@ class WhatsAppApi(ChatApi):
             return reply(400, {"error": {"message": "no such object", "code": 100, "error_subcode": 33}})
         if document(call).get("messaging_product") != "whatsapp" or not said.address or not said.text:
             return self.no("131008")
+        if document(call).get("type") == "template" and said.text in self.paused:
+            return self.no("132015")
         return self.no("131009") if len(said.text) > MAX_TEXT else None
 
     def taken(self, said: Said, number: int) -> Reply:

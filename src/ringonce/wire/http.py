@@ -17,6 +17,7 @@ import contextlib
 import ssl
 import time
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,17 +69,20 @@ class HttpWire:
         self._unsaid: list[tuple[Deliver, object, Answer]] = []
         self._idle: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pump: _Pump | None = None
+        self._pumps: dict[str, _Pump] = {}
 
     async def start(self) -> None:
         """Begin; must be called inside the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._pump = self._fresh(self._loop)
+        self._fresh("", self._loop)
 
-    def _fresh(self, loop: asyncio.AbstractEventLoop) -> _Pump:
-        return _Pump(self._guard, self._ca, self._agent, self._max_idle, loop, self._turn)
+    def _fresh(self, label: str, loop: asyncio.AbstractEventLoop) -> _Pump:
+        """A pump for requests of one label: libcurl keeps connections for each multi handle by itself."""
+        call = partial(self._turn, label)
+        pump = self._pumps[label] = _Pump(self._guard, self._ca, self._agent, self._max_idle, loop, call)
+        return pump
 
     def submit(self, batch: Sequence[tuple[object, HttpRequest]], deliver: Deliver) -> None:
         """Begin all of ``batch``."""
@@ -87,12 +91,16 @@ class HttpWire:
         self._running += len(batch)
         if self._running:
             self._idle.clear()
-        unsaid: list[tuple[Deliver, object, Answer]]
-        if self._pump is None or self._closed:
+        unsaid: list[tuple[Deliver, object, Answer]] = []
+        if not self._pumps or self._closed:
             unsaid = [(deliver, token, _NOT_STARTED) for token, _ in batch]
         else:
-            unsaid = self._pump.begin(batch, deliver)
-            self._pump.arm()
+            labels = {request.connection for _, request in batch}
+            for label in labels:
+                pump = self._pumps.get(label) or self._fresh(label, self._loop)
+                some = [pair for pair in batch if pair[1].connection == label] if len(labels) > 1 else batch
+                unsaid += pump.begin(some, deliver)
+                pump.arm()
         if unsaid:
             # Not from inside of this call: who submits is not ready for answers yet.
             if not self._unsaid:
@@ -111,14 +119,14 @@ class HttpWire:
                     await idle.wait()
         finally:
             self._say()
-            pump, self._pump = self._pump, None
-            if pump is not None:
+            pumps, self._pumps = self._pumps, {}
+            for pump in pumps.values():
                 self._tell(pump.give_up())
                 pump.close()
 
-    def _turn(self) -> None:
+    def _turn(self, label: str) -> None:
         """Something is ready or due: let libcurl work on it, and hand out what came of it."""
-        pump = self._pump
+        pump = self._pumps.get(label)
         if pump is None or self._loop is None:
             return
         try:
@@ -128,7 +136,7 @@ class HttpWire:
             self._loop.call_exception_handler({"message": "the HTTP wire failed", "exception": error})
             done = pump.give_up()
             pump.close()
-            self._pump = pump = self._fresh(self._loop)
+            pump = self._fresh(label, self._loop)
         if done:
             self._tell(done)
         pump.arm()
