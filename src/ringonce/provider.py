@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ringonce.core import dkim, mime, seal, verp
+from ringonce.core import callbacks, dkim, dsn, mime, seal, verp
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.country import country
 from ringonce.core.es256 import es256, es256_key
+from ringonce.core.mail_server import mail_server
 from ringonce.core.signature import ed25519, fresh, hmac_hex, hmac_sha1_base64, hs256, plain, prove, several
 from ringonce.core.sms import phone, segments, sms_text, user_data
 from ringonce.core.spelling import (
@@ -88,6 +89,7 @@ __all__ = [
     "MailServer",
     "Message",
     "NoAnswer",
+    "NotFoundError",
     "Outcome",
     "OutcomeClass",
     "PayloadTooLarge",
@@ -102,11 +104,13 @@ __all__ = [
     "SmsAnswer",
     "SmsCenter",
     "SmsRequest",
+    "callbacks",
     "classify",
     "country",
     "cut",
     "digest",
     "dkim",
+    "dsn",
     "ed25519",
     "es256",
     "es256_key",
@@ -119,6 +123,7 @@ __all__ = [
     "json_bytes",
     "json_call",
     "length",
+    "mail_server",
     "mime",
     "phone",
     "plain",
@@ -208,7 +213,8 @@ class Provider:
     """The module that carries its requests, where that is optional; the extra is called like the provider."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     receipts_by: ClassVar[str] = ""
-    """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``; empty: it reports nothing."""
+    """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``, or ``nothing``, where
+    callbacks are only proved and answered; empty: there are none."""
     receipts_status: ClassVar[int] = 200
     """The HTTP status with which it wants callbacks to be answered."""
     Options: ClassVar[type[Any]]

@@ -85,7 +85,7 @@ class Receipts:
             for one in reports
             if one.kind not in OF_ADDRESSES
         ]
-        received = await engine.store.receive(arrivals, engine.decide)
+        received = await engine.store.receive(arrivals, engine.decide, self._accounts())
         self._carried_out(received, frozenset(Fate))
         return dict(Counter([Fate.TAKEN.value] * len(blocks) + [one.fate.value for one in received]))
 
@@ -94,7 +94,7 @@ class Receipts:
         engine = self._engine
         if not any(entry.provider.receipts_by in _OF_MESSAGES for entry in engine.channels.all().values()):
             return IDLE
-        received = await engine.store.look_again(engine.decide, limit=BATCH)
+        received = await engine.store.look_again(engine.decide, self._accounts(), limit=BATCH)
         self._carried_out(received, COUNTED_AGAIN)
         return 0.0 if len(received) >= BATCH else LOOK_EVERY
 
@@ -112,9 +112,12 @@ class Receipts:
     def _count(self, channel: str, kind: str, fate: Fate) -> None:
         self._engine.telemetry.count("ringonce_receipts_total", channel=channel, kind=kind, fate=fate.value)
 
+    def _accounts(self) -> dict[str, str]:
+        return {name: _account(entry) for name, entry in self._engine.channels.all().items()}
+
     def _sharing(self, account: str) -> list[str]:
         """The channels that reach the same people by the same account: to block one of them is to block all."""
-        return [name for name, entry in self._engine.channels.all().items() if _account(entry) == account]
+        return [name for name, own in self._accounts().items() if own == account]
 
     def _entry(self, channel: str) -> Entry:
         entry = self._engine.channels.get(channel)

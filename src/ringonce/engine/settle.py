@@ -195,7 +195,8 @@ class Decider:
         if entry is None or entry.provider.receipts_by != "message_id" or attempt is None:
             return None
         accepted = isinstance(event, Answered | LateAnswer) and attempt.message_id is not None
-        return (attempt.account, attempt.message_id or "", attempt.number) if accepted else None
+        account = entry.channel.account or entry.provider.account
+        return (account, attempt.message_id or "", attempt.number) if accepted else None
 
     def _lane(self, row: Row, result: Step) -> str:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""

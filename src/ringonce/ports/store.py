@@ -303,12 +303,22 @@ class Store(Protocol):
 
     # reports of providers
     async def receive(
-        self, arrivals: Sequence[Arrival], decide: Decide, *, now: int | None = None
+        self,
+        arrivals: Sequence[Arrival],
+        decide: Decide,
+        accounts: Mapping[str, str],
+        *,
+        now: int | None = None,
     ) -> list[Received]:
-        """Commit what has come in, then, in a second transaction, carry out what is new; one fate for each."""
+        """Commit what has come in, then, in a second transaction, carry out what is new; one fate for each.
+
+        ``accounts``: channel -> the account that it sends by; nobody reports about what another one sent.
+        """
         ...
 
-    async def look_again(self, decide: Decide, *, limit: int = 200, now: int | None = None) -> list[Received]:
+    async def look_again(
+        self, decide: Decide, accounts: Mapping[str, str], *, limit: int = 200, now: int | None = None
+    ) -> list[Received]:
         """Look again for what reports name that came too early, or whose carrying out was broken off."""
         ...
 
