@@ -6,13 +6,14 @@ from dataclasses import MISSING, fields
 
 from ringonce import registry
 from ringonce.model.outcome import CODE_OF, Code, OutcomeClass
-from ringonce.provider import Features, Provider, Rule
+from ringonce.provider import DAY, Features, Provider, Rule
 
 UNITS = {"chars": "characters", "bytes": "bytes", "utf16": "UTF-16 code units"}
 NAMED_BY = {
     "reference": "by our reference",
     "message_id": "by its message id",
-    "address": "who blocked us",
+    "address": "who blocked us, who is back",
+    "nothing": "only proved and answered",
 }
 RETRIED = {
     OutcomeClass.ACCEPTED: "—",
@@ -64,7 +65,7 @@ def _section(cls: type[Provider]) -> Iterator[str]:
     yield ""
     yield f"## {cls.name}"
     yield ""
-    yield f"{cls.title}. {_sentence(cls.Options.__doc__)}"
+    yield f"{cls.title}. {_sentence(cls.Options.__doc__)}{_edits(cls)}"
     if options := fields(cls.Options):
         yield ""
         yield "| option | |"
@@ -102,6 +103,14 @@ def _limit(features: Features) -> str:
     if features.max_bytes is not None:
         limits.append(f"{features.max_bytes:,} bytes in all")
     return ", ".join(limits) or "—"
+
+
+def _edits(cls: type[Provider]) -> str:
+    if cls.edits is None:
+        return ""
+    times = "once" if cls.edits.times == 1 else f"{cls.edits.times} times"
+    within = "" if cls.edits.within is None else f", within {cls.edits.within // DAY} days"
+    return f" What is published can be changed {times}{within}: see [Replies](../how-to/replies.md)."
 
 
 def _doubt(cls: type[Provider]) -> str:

@@ -19,10 +19,12 @@ from ringonce.engine.alarms import Alarms
 from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
+from ringonce.engine.drafts import Drafts
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.failing import Failing
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
+from ringonce.engine.quarantine import Quarantine
 from ringonce.engine.scopes import Scopes
 from ringonce.engine.stopped import scopes, stopped
 from ringonce.engine.views import channel_view, recipient_of
@@ -53,7 +55,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce(Failing, People):
+class Ringonce(Failing, People, Quarantine, Drafts):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -109,6 +111,7 @@ class Ringonce(Failing, People):
                 max_payload=self.config.limits.max_payload,
                 outbox=frozenset(kind.value for kind in self.config.outbox.events),
                 keep=self.config.retention,
+                drafts=self.config.drafts,
                 oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
                 audited=frozenset(self.config.audit.types),
                 stuck=None if stuck is None else stuck / MICROSECONDS,
@@ -356,6 +359,7 @@ class Ringonce(Failing, People):
         refuse_lookup(change(configured, wanted), looks_up=entry.provider.looks_up)
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
+            await self.release_quarantined(name)
             await self.store.resume(name)
             if entry.channel.account:
                 await self.store.resume(of_account(entry.channel.account))

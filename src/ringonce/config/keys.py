@@ -24,6 +24,7 @@ from ringonce.config.model import (
     WorkerConfig,
 )
 from ringonce.config.reader import Key
+from ringonce.model.draft import DraftMode, DraftModes
 from ringonce.model.policy import DAY, SECOND, BackoffKind, InDoubt, OnAuth
 from ringonce.model.retention import JOURNAL_LEAST, STATUSES, Retention
 
@@ -153,6 +154,12 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 for status in STATUSES
             ),
             Key(
+                "drafts",
+                kinds.duration_or_none(least=SECOND),
+                "Drafts whose life is over, instead of what their status says. `none`: always, for a key that is "
+                "forgotten can be answered once more.",
+            ),
+            Key(
                 "inbox_read",
                 kinds.duration_or_none(least=SECOND),
                 "In-app copies that were read; never shorter than their status demands.",
@@ -265,6 +272,22 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
             ),
         ),
     ),
+    "drafts": (
+        DraftModes,
+        (
+            Key("channel", kinds.text(), "The channel of a new draft that names none."),
+            Key(
+                "mode",
+                kinds.choice(DraftMode),
+                "`manual`: a draft waits until a person sends it. `auto`: it is queued when it is saved.",
+            ),
+            Key(
+                "scenarios",
+                kinds.table_of(kinds.choice(DraftMode)),
+                'The mode by scenario, over `mode`: `{ praise = "auto", complaint = "manual" }`.',
+            ),
+        ),
+    ),
     "api": (
         ApiConfig,
         (
@@ -367,6 +390,11 @@ POLICY_KEYS = (
         "circuit",
         traffic.circuit(),
         'When the provider counts as down, and for how long it is left alone; `"off"`: never.',
+    ),
+    Key(
+        "mass_invalidation",
+        traffic.mass_invalidation(),
+        'When so many verdicts against addresses are doubted rather than believed; `"off"`: never.',
     ),
     Key(
         "lanes",

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ringonce.model.draft import DraftModes
 from ringonce.model.policy import SECOND
 from ringonce.model.retention import Retention
 
@@ -55,6 +56,10 @@ class Published(StrEnum):
 
     DISPATCHED = "notification.dispatched"
     STATUS_CHANGED = "notification.status_changed"
+    DRAFT_CREATED = "draft.created"
+    DRAFT_REGENERATED = "draft.regenerated"
+    DRAFT_APPROVED = "draft.approved"
+    DRAFT_REJECTED = "draft.rejected"
 
 
 class OutboxKind(StrEnum):
@@ -239,6 +244,7 @@ class Config:
     security: SecurityConfig = field(default_factory=SecurityConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
+    drafts: DraftModes = field(default_factory=DraftModes)
     guards: Mapping[str, GuardConfig] = field(default_factory=dict)
     channels: Mapping[str, Channel] = field(default_factory=dict)
     given: Mapping[str, frozenset[str]] = field(default_factory=dict)
