@@ -117,7 +117,9 @@ def test_all_of_it_from_end_to_end(tmp_path: Path) -> None:
     told: dict[str, Any] = json.loads(out)
     assert [check["name"] for check in told["checks"] if not check["ok"]] == []
     assert (told["verdict"], told["pending"], told["in_doubt"]) == ("kept", 0, 0)
-    assert len(told["channels"]) + len(told["left_out"]) >= len(registry.names()) - 1  # the sandbox sends nothing
+    assert (
+        len(told["channels"]) + len(told["left_out"]) >= len(registry.names()) - 1
+    )  # the sandbox sends nothing
     assert all(channel["sent"] > 0 for channel in told["channels"].values())
     assert not any(map(listening, ports(err)))
 

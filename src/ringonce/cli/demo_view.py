@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -227,7 +228,8 @@ def show(console: Console, outcome: Outcome) -> None:
         for way in outcome.scenario.ways:
             console.print(Text.assemble((f"  {way.channel:<9} ", "cyan"), "; ".join(way.faults)))
             mine = [item for item in outcome.notifications if item.channel == way.channel]
-            console.print(Text(f"{'':12}{became(outcome.judgement.channels[way.channel], mine)}", "dim"))
+            ends = Text(became(outcome.judgement.channels[way.channel], mine), "dim")
+            console.print(Padding(ends, (0, 0, 0, 12)))
     console.print()
     if outcome.judgement.ok:
         console.print(Text(f"Every promise was kept, in {outcome.seconds:.0f} s.", "bold green"))
