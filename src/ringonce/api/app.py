@@ -8,12 +8,19 @@ from fastapi.openapi.utils import get_openapi
 
 from ringonce.api import (
     bodies,
+<<<<<<< HEAD
     drafts,
+=======
+>>>>>>> main
     failures,
     inbox,
     notifications,
     operations,
     problems,
+<<<<<<< HEAD
+=======
+    quarantine,
+>>>>>>> main
     receipts,
     recipients,
 )
@@ -63,7 +70,11 @@ def create_app(
     app.state.heartbeat = heartbeat
     app.state.streams = set()
     app.state.public_url = public_url.rstrip("/")
+<<<<<<< HEAD
     for part in (notifications, drafts, failures, recipients, inbox, receipts, operations):
+=======
+    for part in (notifications, failures, recipients, inbox, receipts, operations, quarantine):
+>>>>>>> main
         app.include_router(part.router)
     app.add_middleware(
         BodyLimit,
