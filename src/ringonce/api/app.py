@@ -8,19 +8,13 @@ from fastapi.openapi.utils import get_openapi
 
 from ringonce.api import (
     bodies,
-<<<<<<< HEAD
     drafts,
-=======
->>>>>>> main
     failures,
     inbox,
     notifications,
     operations,
     problems,
-<<<<<<< HEAD
-=======
     quarantine,
->>>>>>> main
     receipts,
     recipients,
 )
@@ -70,11 +64,7 @@ def create_app(
     app.state.heartbeat = heartbeat
     app.state.streams = set()
     app.state.public_url = public_url.rstrip("/")
-<<<<<<< HEAD
-    for part in (notifications, drafts, failures, recipients, inbox, receipts, operations):
-=======
-    for part in (notifications, failures, recipients, inbox, receipts, operations, quarantine):
->>>>>>> main
+    for part in (notifications, drafts, failures, recipients, inbox, receipts, operations, quarantine):
         app.include_router(part.router)
     app.add_middleware(
         BodyLimit,
