@@ -8,6 +8,7 @@ from fastapi.openapi.utils import get_openapi
 
 from ringonce.api import (
     bodies,
+    drafts,
     failures,
     inbox,
     notifications,
@@ -63,7 +64,7 @@ def create_app(
     app.state.heartbeat = heartbeat
     app.state.streams = set()
     app.state.public_url = public_url.rstrip("/")
-    for part in (notifications, failures, recipients, inbox, receipts, operations, quarantine):
+    for part in (notifications, drafts, failures, recipients, inbox, receipts, operations, quarantine):
         app.include_router(part.router)
     app.add_middleware(
         BodyLimit,
