@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ringonce.core import dkim, dsn, mime, seal, verp
+from ringonce.core import callbacks, dkim, dsn, mime, seal, verp
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.country import country
@@ -48,6 +48,7 @@ from ringonce.model.exchange import (
     ScriptedRequest,
     SmsAnswer,
     SmsCenter,
+    SmsDelivered,
     SmsRequest,
 )
 from ringonce.model.looking import Finding, Presence
@@ -103,7 +104,9 @@ __all__ = [
     "ScriptedRequest",
     "SmsAnswer",
     "SmsCenter",
+    "SmsDelivered",
     "SmsRequest",
+    "callbacks",
     "classify",
     "country",
     "cut",
@@ -212,7 +215,8 @@ class Provider:
     """The module that carries its requests, where that is optional; the extra is called like the provider."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     receipts_by: ClassVar[str] = ""
-    """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``; empty: it reports nothing."""
+    """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``, or ``nothing``, where
+    callbacks are only proved and answered; empty: there are none."""
     receipts_status: ClassVar[int] = 200
     """The HTTP status with which it wants callbacks to be answered."""
     Options: ClassVar[type[Any]]
@@ -346,6 +350,14 @@ class Provider:
     def handshake(self, callback: Callback, context: Context) -> str | None:
         """What a vendor wants to hear that asks whether the URL is ours; None: it asks nothing. Raises ForgedError."""
         return None
+
+    def hears(self) -> SmsCenter | None:
+        """Where reports come from over a connection of ours, which is then kept; None: they come by callbacks."""
+        return None
+
+    def heard(self, delivered: SmsDelivered, context: Context) -> Sequence[Report]:
+        """What something that came over such a connection reports; nothing, when it is about something else."""
+        return ()
 
 
 def _unfit(text: str) -> str:

@@ -9,11 +9,13 @@ from starlette.routing import WebSocketRoute
 
 from ringonce.api import (
     bodies,
+    drafts,
     failures,
     inbox,
     notifications,
     operations,
     problems,
+    quarantine,
     receipts,
     recipients,
     socket,
@@ -64,7 +66,7 @@ def create_app(
     app.state.heartbeat = heartbeat
     app.state.streams = set()
     app.state.public_url = public_url.rstrip("/")
-    for part in (notifications, failures, recipients, inbox, receipts, operations):
+    for part in (notifications, drafts, failures, recipients, inbox, receipts, operations, quarantine):
         app.include_router(part.router)
     # Starlette's own: what FastAPI asks of all routes takes a request, and OpenAPI knows no WebSockets.
     app.router.routes.append(WebSocketRoute(socket.PATH, socket.connect))
