@@ -156,6 +156,8 @@ def _refused(
     hint = tally.hint(outcome)
     if outcome.re_address is not None and tally.moves(g) <= RE_ADDRESSES and not tally.exhausted(g, policy):
         return _wait(g, now, error, effects, notes)
+    if outcome.doubted:  # until a person has decided whether the address is dead
+        return _wait(g, now, error, effects, (*notes, tally.DOUBTED))
     match outcome.cls:
         case OutcomeClass.TRANSIENT | OutcomeClass.RATE_LIMITED:
             limited = outcome.cls is OutcomeClass.RATE_LIMITED

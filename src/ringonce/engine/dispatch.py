@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from ringonce.core.lane import parse
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import attempt_row, build, judge, unread
-from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of
+from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of, recall
 from ringonce.engine.scopes import Scopes
-from ringonce.model.outcome import Outcome
+from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import OnAuth
 from ringonce.model.quick import quick
 from ringonce.model.transition import Answered, Cancel, Expire, Note
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
-    from ringonce.engine.brake import DropBrake
     from ringonce.engine.channels import Channels, Entry
     from ringonce.engine.circuits import Ruling
     from ringonce.engine.credentials import Credentials
     from ringonce.engine.guards import Guards
     from ringonce.engine.settle import Settler
     from ringonce.engine.traffic import Traffic
+    from ringonce.engine.witness import Witness
     from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Content
-    from ringonce.ports import Claimed, Clock, Entropy, Probe, Row, Settled, Store, Terms, Wire
+    from ringonce.ports import Claimed, Clock, Entropy, Invalidation, Probe, Row, Settled, Store, Terms, Wire
 
 log = logging.getLogger("ringonce")
 
@@ -58,7 +58,7 @@ class Shared:
     channels: Channels
     guards: Guards
     credentials: Credentials
-    drops: DropBrake
+    witness: Witness
     traffic: Traffic
     clock: Clock
     entropy: Entropy
@@ -105,6 +105,7 @@ class Lane:
         self.name = name
         self._shared = shared
         self._ready: deque[Claimed] = deque()
+        self._gone: set[Invalidation] = set()
         self._flying: set[tuple[UUID, int]] = set()
         self._undone: dict[UUID, int] = {}
         self._pending: dict[UUID, int] = {}
@@ -256,6 +257,7 @@ class Lane:
             self._undone.update((claimed.row.id, fence_of(claimed.row)) for claimed in batch.rows)
         else:
             self._ready.extend(batch.rows)
+        self._gone -= recall(self._ready, self._undone, self._gone)
         await shared.refresh(batch.stamp)
 
     def _woken(self) -> None:
@@ -414,10 +416,11 @@ class Lane:
                 shared.settler.rule(ruling)
 
     def _verdict(self, flight: Flight, answer: Answer, ended_at: int) -> Outcome:
-        """What the answer means, after the brakes and with a refused credential put away."""
+        """What the answer means, counted where it is accepted, and with a refused credential put away."""
         entry, row, shared = flight.entry, flight.row, self._shared
-        account = f"{entry.channel.name}:{entry.provider.account}"
-        outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
+        outcome = judge(entry, row, answer, ended_at)
+        if outcome.cls is OutcomeClass.ACCEPTED:
+            shared.witness.accepted(entry.channel)
         if outcome.refresh and flight.credential is not None:
             shared.credentials.refused(entry, flight.credential)
         outcome = shared.scopes.located(entry, flight.content, row.address, outcome)
@@ -444,6 +447,9 @@ class Lane:
 
     def _landed(self, settled: Settled) -> None:
         change, write = settled.change, settled.write
+        if write is not None and write.invalidate:
+            gone = recall(self._ready, self._undone, write.invalidate)
+            self._gone |= gone if self._coming else set()  # a claim on its way may have read them before
         self._shared.scopes.began(settled.began)
         if write is not None and any(not parse(pause.lane).scope for pause in write.pauses):
             self._paused = True  # what is ready was claimed before, and waits like the rest

@@ -7,11 +7,11 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ringonce.engine.brake import DropBrake
 from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
+from ringonce.engine.hearing import listen
 from ringonce.engine.horizon import Horizon
 from ringonce.engine.lifecycle import Loop, within
 from ringonce.engine.looking import Looker
@@ -62,7 +62,7 @@ class Worker:
             channels=engine.channels,
             guards=Guards(engine.guards, engine.telemetry, engine.clock),
             credentials=Credentials(engine.wire, engine.entropy, engine.telemetry, engine.clock.now),
-            drops=DropBrake(engine.telemetry),
+            witness=engine.witness,
             traffic=Traffic(),
             clock=engine.clock,
             entropy=engine.entropy,
@@ -99,6 +99,8 @@ class Worker:
         """
         engine = self._engine
         await engine.wire.start()
+        if "dispatch" in self._only:
+            listen(engine)
         self._settler.start()
         await self._follow_channels()
         for loop in self._loops:

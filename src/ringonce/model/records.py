@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ringonce.model.event import Event
     from ringonce.model.notification import Address, Content, State, Status
     from ringonce.model.policy import Rate
+    from ringonce.model.proposals import Invalidation
     from ringonce.model.transition import Note, Refusal, TransitionEvent
 
 # --- intake and expansion -------------------------------------------------------------------------------------
@@ -306,17 +307,6 @@ class OutboxRow:
     kind: str
     key: str
     payload: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Invalidation:
-    """Drop an address if it was registered before ``proof_at`` (None: now)."""
-
-    address_id: int
-    value: str
-    reason: str
-    proof_at: int | None = None
-    replace_with: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
