@@ -70,6 +70,7 @@ class Shared:
         if stamp is None or stamp != self.stamp:
             self.channels.apply(await self.store.overrides())
             self.scopes.told(await self.store.lanes())
+            await self.credentials.check()
             self.stamp = stamp
 
 
@@ -418,8 +419,9 @@ class Lane:
         entry, row, shared = flight.entry, flight.row, self._shared
         account = f"{entry.channel.name}:{entry.provider.account}"
         outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
-        if outcome.refresh and flight.credential is not None:
-            shared.credentials.refused(entry, flight.credential)
+        stale = flight.credential if outcome.refresh else None
+        if stale is not None and (known := shared.credentials.refused(entry, stale)) is not None:
+            shared.settler.refuse(known, shared.channels.sharing(entry))
         outcome = shared.scopes.located(entry, flight.content, row.address, outcome)
         address = 0 if row.address is None else row.address.id
         return shared.traffic.limits.judge(self.name, address, outcome, ended_at)

@@ -56,6 +56,7 @@ class Settings:
     outbox: frozenset[str] | None = None
     keep: Retention = field(default_factory=Retention)
     oldest_snapshot: float | None = 30.0
+    share_credentials: bool = True
     audited: frozenset[str] = frozenset()
 
 

@@ -13,6 +13,7 @@ from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.blocks import Blocks
 from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
+from ringonce.store.credentials import Kept
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
 from ringonce.store.floor import Floor
@@ -88,6 +89,7 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         self._run = backend.run
         self._clock = backend.clock
         self._duties = Duties(dialect)
+        self._kept = Kept(dialect)
         self._addresses = Addresses(dialect, identify)
         self._floor = Floor()
         self._claims = Claims(dialect, self._floor)
