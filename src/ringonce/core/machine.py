@@ -156,6 +156,8 @@ def _refused(
     hint = tally.hint(outcome)
     if outcome.re_address is not None and tally.moves(g) <= RE_ADDRESSES and not tally.exhausted(g, policy):
         return _wait(g, now, error, effects, notes)
+    if outcome.doubted:  # until a person has decided whether the address is dead
+        return _wait(g, now, error, effects, (*notes, tally.DOUBTED))
     match outcome.cls:
         case OutcomeClass.TRANSIENT | OutcomeClass.RATE_LIMITED:
             limited = outcome.cls is OutcomeClass.RATE_LIMITED
@@ -473,7 +475,7 @@ _ROWS: Final[dict[type[TransitionEvent], tuple[Handler, ...]]] = {
     Approved:    (*[_approved] * 9,),
     Regenerated: (*[_regenerated] * 9,),
     Rejected:    (*[_rejected] * 9,),
-    Answered:    (_,         _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
+    Answered:    (_after,    _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
     LateAnswer:  (_told,     _late,     _late,     _decided,  _proved,   _,         _,         _told,     _told),
     LeaseLost:   (_,         _lost,     _lost,     unsure,    unsure,    _,         _,         unsure,    unsure),
     LookedUp:    (_,         _,         _,         _looked,   _,         _,         _,         _,         _),

@@ -12,7 +12,8 @@ from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
-from ringonce.model.transition import Audit, Effect, Emit, Invalidate, Note, Step
+from ringonce.model.proposals import MASS_INVALIDATION, MOVED
+from ringonce.model.transition import Audit, Effect, Emit, Invalidate, Note, Pause, Step
 
 if TYPE_CHECKING:
     from ringonce.model.policy import Policy
@@ -30,6 +31,7 @@ LOST: Final = Outcome(
 ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
 REPORTS: Final = ("sent", "delivered", "read", "failed")
 WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
+DOUBTED: Final = Note("verdict_doubted", {"reason": MASS_INVALIDATION})
 CRASHED: Final = LastError(
     Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it"
 )
@@ -60,7 +62,10 @@ def dispatched(status: str, state: State, code: str | None = None) -> Emit:
 def address_effects(outcome: Outcome) -> tuple[Effect, ...]:
     """What the answer proves about the address, apart from what it means for the notification."""
     if outcome.re_address is not None:
-        return (Invalidate("moved", outcome.proof_at, outcome.re_address),)
+        return (Invalidate(MOVED, outcome.proof_at, outcome.re_address),)
+    if outcome.doubted:
+        apart = Invalidate(error_of(outcome).code, outcome.proof_at, doubted=True)
+        return (apart, Pause("channel", MASS_INVALIDATION))
     if outcome.drop_address:
         return (Invalidate(error_of(outcome).code, outcome.proof_at),)
     return ()
@@ -122,6 +127,8 @@ def heals(last: LastError | None, outcome: Outcome) -> bool:
 
 def counts(outcome: Outcome, policy: Policy, last: LastError | None = None) -> bool:
     """A begun call with this answer uses up one of ``max_attempts``. ``last``: what went wrong before it."""
+    if outcome.doubted:
+        return False
     if outcome.cls is OutcomeClass.AUTH:
         return policy.on_auth is OnAuth.FAIL and not heals(last, outcome)
     return outcome.cls is not OutcomeClass.DISABLED and outcome.cls is not OutcomeClass.NOT_IMPLEMENTED
@@ -265,7 +272,7 @@ def renewed(
 def drafted(state: State, what: str, by: str, **more: object) -> Step:
     """A person, or the mode ``auto``, did something about a draft: told in the timeline, and published."""
     facts = {"by": by, **{name: value for name, value in more.items() if value}}
-    told = {**facts, "status": state.status.value, "revision": state.revision, "version": state.version}
+    told = {**facts, "revision": state.revision, "version": state.version}
     return Step(
         state, (Emit(f"draft.{what}", told),), (Note(f"draft_{what}", {**facts, "revision": state.revision}),)
     )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from ringonce.core.lane import parse
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import attempt_row, build, judge, unread
-from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of
+from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of, recall
 from ringonce.engine.scopes import Scopes
-from ringonce.model.outcome import Outcome
+from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import OnAuth
 from ringonce.model.quick import quick
 from ringonce.model.transition import Answered, Cancel, Expire, Note
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
-    from ringonce.engine.brake import DropBrake
     from ringonce.engine.channels import Channels, Entry
     from ringonce.engine.circuits import Ruling
     from ringonce.engine.credentials import Credentials
     from ringonce.engine.guards import Guards
     from ringonce.engine.settle import Settler
     from ringonce.engine.traffic import Traffic
+    from ringonce.engine.witness import Witness
     from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Content
-    from ringonce.ports import Claimed, Clock, Entropy, Probe, Row, Settled, Store, Terms, Wire
+    from ringonce.ports import Claimed, Clock, Entropy, Invalidation, Probe, Row, Settled, Store, Terms, Wire
 
 log = logging.getLogger("ringonce")
 
@@ -45,33 +45,6 @@ SMALL = 50
 """A claim of so many rows is not made smaller for that."""
 LOST_FOR = 1.0
 """Seconds for which a claim whose reply was lost may still come to be: what it leased is looked for as long."""
-
-
-@dataclass(slots=True)
-class Shared:
-    """What the lanes of one worker have in common."""
-
-    owner: str
-    store: Store
-    wire: Wire
-    settler: Settler
-    channels: Channels
-    guards: Guards
-    credentials: Credentials
-    drops: DropBrake
-    traffic: Traffic
-    clock: Clock
-    entropy: Entropy
-    stamp: int | None = None
-    scopes: Scopes = field(default_factory=Scopes)
-
-    async def refresh(self, stamp: int | None = None) -> None:
-        """Read overrides and paused scopes anew, unless a claim says by its ``stamp`` that they are those we know."""
-        if stamp is None or stamp != self.stamp:
-            self.channels.apply(await self.store.overrides())
-            self.scopes.told(await self.store.lanes())
-            await self.credentials.check()
-            self.stamp = stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +79,7 @@ class Lane:
         self.name = name
         self._shared = shared
         self._ready: deque[Claimed] = deque()
+        self._gone: set[Invalidation] = set()
         self._flying: set[tuple[UUID, int]] = set()
         self._undone: dict[UUID, int] = {}
         self._pending: dict[UUID, int] = {}
@@ -257,6 +231,7 @@ class Lane:
             self._undone.update((claimed.row.id, fence_of(claimed.row)) for claimed in batch.rows)
         else:
             self._ready.extend(batch.rows)
+        self._gone -= recall(self._ready, self._undone, self._gone)
         await shared.refresh(batch.stamp)
 
     def _woken(self) -> None:
@@ -415,10 +390,11 @@ class Lane:
                 shared.settler.rule(ruling)
 
     def _verdict(self, flight: Flight, answer: Answer, ended_at: int) -> Outcome:
-        """What the answer means, after the brakes and with a refused credential put away."""
+        """What the answer means, counted where it is accepted, and with a refused credential put away."""
         entry, row, shared = flight.entry, flight.row, self._shared
-        account = f"{entry.channel.name}:{entry.provider.account}"
-        outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
+        outcome = judge(entry, row, answer, ended_at)
+        if outcome.cls is OutcomeClass.ACCEPTED:
+            shared.witness.accepted(entry.channel)
         stale = flight.credential if outcome.refresh else None
         if stale is not None and (known := shared.credentials.refused(entry, stale)) is not None:
             shared.settler.refuse(known, shared.channels.sharing(entry))
@@ -446,6 +422,9 @@ class Lane:
 
     def _landed(self, settled: Settled) -> None:
         change, write = settled.change, settled.write
+        if write is not None and write.invalidate:
+            gone = recall(self._ready, self._undone, write.invalidate)
+            self._gone |= gone if self._coming else set()  # a claim on its way may have read them before
         self._shared.scopes.began(settled.began)
         if write is not None and any(not parse(pause.lane).scope for pause in write.pauses):
             self._paused = True  # what is ready was claimed before, and waits like the rest

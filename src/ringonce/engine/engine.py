@@ -14,7 +14,9 @@ from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
 from ringonce.engine.receipts import Receipts
 from ringonce.engine.settle import Decider, report
+from ringonce.engine.witness import Witness
 from ringonce.errors import ConflictError, InputError, NotFoundError
+from ringonce.model.draft import DraftModes, DraftQuery
 from ringonce.model.policy import SECOND
 from ringonce.model.retention import Retention
 from ringonce.model.transition import Cancel, Resolve, Retry, Verdict
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``cycle`` in microseconds, ``grace``, ``oldest_snapshot`` in seconds, ``max_payload`` in bytes.
+    """``cycle`` in microseconds, ``grace``, ``oldest_snapshot``, ``stuck`` in seconds, ``max_payload`` in bytes.
 
     ``outbox``: the kinds of our own events that are published; None: all. ``audited``: the event types whose
     definitive failures are written to the audit.
@@ -55,9 +57,11 @@ class Settings:
     max_payload: int = 262_144
     outbox: frozenset[str] | None = None
     keep: Retention = field(default_factory=Retention)
+    drafts: DraftModes = field(default_factory=DraftModes)
     oldest_snapshot: float | None = 30.0
     share_credentials: bool = True
     audited: frozenset[str] = frozenset()
+    stuck: float | None = 900.0
 
 
 @dataclass(slots=True)
@@ -77,7 +81,15 @@ class Engine:
     _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list)
     _inbox: Inbox | None = None
     _accepting: Accepting | None = None
+    _witness: Witness | None = None
     _receipts: Receipts | None = None
+
+    @property
+    def witness(self) -> Witness:
+        """What this process has seen accepted."""
+        if self._witness is None:
+            self._witness = Witness(self.entropy.token())
+        return self._witness
 
     @property
     def receipts(self) -> Receipts:
@@ -96,7 +108,7 @@ class Engine:
     @property
     def decide(self) -> Decider:
         """Steps through the table by the channels' present policies."""
-        return Decider(self.channels, self.entropy, self._wanted, self.settings.audited)
+        return Decider(self.channels, self.entropy, self._wanted, self.settings.audited, self.witness)
 
     def _wanted(self, kind: str) -> bool:
         """Somebody reads such events of ours: a bus, or this program."""
@@ -179,6 +191,10 @@ class Engine:
             self.telemetry.count("ringonce_events_total", count, verdict=verdict)
         return accepted
 
+    async def accept_own(self, event: NewEvent) -> Accepted:
+        """Store an event of ours. That others had it before, with other words, is nobody's mistake, nor counted."""
+        return (await self._store_events([event]))[0]
+
     async def _store_events(self, events: Sequence[NewEvent]) -> list[Accepted]:
         planning = self.plan
         accepted = await self.store.accept(events, planning, self.decide)
@@ -206,8 +222,9 @@ class Engine:
         return await self._by_person(id_, Cancel(by=by), tenant)
 
     async def retry(self, id_: UUID, *, by: str, force: bool = False, tenant: str | None = None) -> Settled:
-        """Send a failed or doubtful one again. Raises NotFoundError, ConflictError."""
-        return await self._by_person(id_, Retry(by=by, force=force), tenant)
+        """Send a failed or doubtful one again; a reply that is sent never. Raises NotFoundError, ConflictError."""
+        reply = force and bool(await self.store.drafts(DraftQuery(id=id_)))
+        return await self._by_person(id_, Retry(by=by, force=force, reply=reply), tenant)
 
     async def resolve(self, id_: UUID, verdict: Verdict, *, by: str, tenant: str | None = None) -> Settled:
         """Decide a doubt. Raises NotFoundError, ConflictError."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ringonce.engine.stopped import circuits, stopped
+from ringonce.engine.witness import credential_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +24,7 @@ class Gauges:
         """Nothing is asked before the first ``measure``."""
         self._engine = engine
         self._gone: set[str] = set()
+        self._stuck: set[str] = set()
 
     async def measure(self) -> None:
         """Set the gauges; tell a person once of each channel that is gone."""
@@ -30,10 +32,14 @@ class Gauges:
         now = await store.now()
         backlog = {item.channel: item for item in await store.backlog()}
         lanes = await store.lanes()
+        apart = {one.name: one.quarantined for one in await store.breakers()}
         missing = gone(self._engine, backlog)
         # One that was told of is measured once more when nothing of it waits, so that it does not stay at its last.
         for name in dict.fromkeys((*self._engine.channels.all(), *sorted(missing | self._gone))):
             self._tell(name, backlog.get(name), lanes, now)
+            entry = self._engine.channels.get(name)
+            count = 0 if entry is None else apart.get(credential_of(entry.channel), 0)
+            self._engine.telemetry.gauge("ringonce_quarantined_addresses", count, channel=name)
         for name in sorted(missing - self._gone):
             self._engine.telemetry.alert(
                 "channel_gone",
@@ -50,6 +56,7 @@ class Gauges:
         oldest = item.oldest_due if item else None
         age = 0.0 if oldest is None else max(0, now - oldest) / 1_000_000
         telemetry.gauge("ringonce_oldest_pending_seconds", age, channel=name)
+        self._watch(name, age, working=lane is None and entry is not None and entry.channel.enabled)
         telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
         telemetry.gauge("ringonce_looking", item.looking if item else 0, channel=name)
         off = entry is not None and not entry.channel.enabled
@@ -57,6 +64,19 @@ class Gauges:
         waiting = item.movable + item.paused if item else 0
         if waiting and reason in SILENT:
             telemetry.count("ringonce_channel_disabled_total", waiting, channel=name, reason=reason)
+
+    def _watch(self, name: str, age: float, *, working: bool) -> None:
+        """Tell a person once of each time that a channel which works does not keep up."""
+        longest = self._engine.settings.stuck
+        if longest is None or not working or age < longest:
+            self._stuck.discard(name)
+        elif name not in self._stuck:
+            self._stuck.add(name)
+            self._engine.telemetry.alert(
+                "stuck_backlog",
+                f"the oldest notification of {name} has been due for {age:.0f} s: are there workers enough?",
+                channel=name,
+            )
 
 
 def gone(engine: Engine, backlog: Iterable[str]) -> set[str]:

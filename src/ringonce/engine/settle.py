@@ -20,9 +20,11 @@ from ringonce.core.outbox import outbox_row
 from ringonce.core.scope import apart
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
+from ringonce.engine.witness import Witness, credential_of
 from ringonce.errors import StoreError
 from ringonce.model.notification import Status
 from ringonce.model.policy import Policy
+from ringonce.model.proposals import MASS_INVALIDATION
 from ringonce.model.transition import (
     Alert,
     Answered,
@@ -46,7 +48,7 @@ from ringonce.model.transition import (
 from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row, Settled, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 
     from ringonce.engine.channels import Channels
     from ringonce.engine.circuits import Ruling
@@ -62,8 +64,12 @@ T = TypeVar("T")
 
 LARGEST_BATCH = 500
 FALLBACK_POLICY = Policy()
-OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
+OF_THE_ACCOUNT = frozenset({"auth", "rate_limited", MASS_INVALIDATION})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
+ALERT = "ringonce.alert"
+"""The type of the notifications that alerts become."""
+END_KINDS = frozenset({"exhausted", "worker_crash"})
+"""Alerts about the end of one notification; those of an audited type are each told by themselves."""
 OF_A_PAUSE = frozenset({"auth", "scope_paused"})
 """Alerts that tell of a pause: given when it begins, however many calls were under way and met it."""
 NOT_OURS = Refusal("lease_lost", "another worker asks the provider by now")
@@ -80,14 +86,17 @@ class Decider:
         entropy: Entropy,
         wanted: Callable[[str], bool],
         audited: Collection[str] = frozenset(),
+        witness: Witness | None = None,
     ) -> None:
         """Channels may change at any time; each decision reads them anew.
 
         ``wanted``: which kinds of our own events. ``audited``: event types whose definitive failures leave a row.
+        ``witness``: what this process has seen accepted.
         """
         self._channels = channels
         self._entropy = entropy
         self._wanted = wanted
+        self._witness = witness or Witness("")
         self._audited = audited
 
     def __call__(self, row: Row, change: Change, lease_held: bool, now: int) -> Write:  # noqa: FBT001 - ports.Decide
@@ -137,12 +146,8 @@ class Decider:
                 case Emit(kind):
                     if self._wanted(kind):
                         outbox.append(outbox_row(row.id, row.tenant, row.channel, effect, result.state))
-                case Invalidate(reason, proof_at, replace_with):
-                    if row.address is not None:
-                        proof = _proof(change, proof_at)
-                        invalidate.append(
-                            Invalidation(row.address.id, row.address.value, reason, proof, replace_with)
-                        )
+                case Invalidate():
+                    invalidate.extend(self._against(row, change, effect))
                 case Pause(scope, reason, until):
                     pauses.append(LanePause(self._stop(row, scope, reason), reason, until))
                 case Alert(kind, text):
@@ -170,13 +175,28 @@ class Decider:
             failure=failure,
         )
 
+    def _against(self, row: Row, change: Change, effect: Invalidate) -> Iterator[Invalidation]:
+        """The verdict is about the address that was called, wherever the notification goes by now."""
+        address = row.address if change.row is None else change.row.address
+        if address is None:
+            return
+        entry = self._channels.get(row.channel)
+        by = None if entry is None else credential_of(entry.channel)
+        weighed = None
+        if entry is not None and effect.replace_with is None and not effect.doubted:
+            weighed = self._witness.proposal(entry.channel)
+        proof = _proof(change, effect.proof_at)
+        told = (effect.reason, proof, effect.replace_with)
+        yield Invalidation(address.id, address.value, *told, by, weighed, effect.doubted)
+
     def _named(self, row: Row, change: Change, event: TransitionEvent) -> tuple[str, str, int] | None:
         """Under which id the provider will report on it, where it will not name our reference."""
         entry, attempt = self._channels.get(row.channel), change.attempt
         if entry is None or entry.provider.receipts_by != "message_id" or attempt is None:
             return None
         accepted = isinstance(event, Answered | LateAnswer) and attempt.message_id is not None
-        return (attempt.account, attempt.message_id or "", attempt.number) if accepted else None
+        account = entry.channel.account or entry.provider.account
+        return (account, attempt.message_id or "", attempt.number) if accepted else None
 
     def _lane(self, row: Row, result: Step) -> str:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
@@ -333,6 +353,7 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
     """Tell metrics and people what committed changes led to; like facts are counted together."""
     ends: Counter[tuple[str, str, Status]] = Counter()
     retried: Counter[tuple[str, str]] = Counter()
+    alerts: dict[tuple[str, str, str, str], list[str]] = {}
     for one in settled:
         row, write = one.row, one.write
         if row is None or write is None:
@@ -340,10 +361,8 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
         channel, tenant = row.channel, row.tenant
         for event in write.outbox:
             telemetry.tell(event)
-        for kind, text in write.alerts:
-            if kind in OF_A_PAUSE and write.pauses and not one.began:
-                continue
-            telemetry.alert(kind, text, channel=channel, tenant=tenant)
+        if write.alerts or (row.event_type == ALERT and write.changed):
+            _alert(telemetry, row, one, write, alerts)
         if write.changed:
             status = write.state.status
             ends[channel, tenant, status] += 1
@@ -351,9 +370,47 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
                 retried[channel, tenant] += 1
         for name in write.counters:
             telemetry.count(f"ringonce_{name}_total", channel=channel, tenant=tenant)
+        for verdict in write.invalidate:
+            what = "quarantined" if verdict.doubted else "moved" if verdict.replace_with else "dropped"
+            telemetry.count("ringonce_address_verdicts_total", channel=channel, verdict=what)
+    for (kind, channel, tenant, code), texts in alerts.items():
+        telemetry.alert(kind, texts[-1], len(texts), channel=channel, tenant=tenant, code=code)
     for (channel, tenant, status), count in ends.items():
         telemetry.count(
             "ringonce_status_changes_total", count, status=status.value, channel=channel, tenant=tenant
         )
     for (channel, tenant), count in retried.items():
         telemetry.count("ringonce_retry_sent_total", count, channel=channel, tenant=tenant)
+
+
+def _alert(
+    telemetry: Telemetry,
+    row: Row,
+    settled: Settled,
+    write: Write,
+    alike: dict[tuple[str, str, str, str], list[str]],
+) -> None:
+    """Raise what tells of one notification, and collect what is told of many together.
+
+    The end of an alert's own notification is never an alert of its kind, or it would lead to the next one.
+    """
+    state, channel, tenant = write.state, row.channel, row.tenant
+    code = state.last_error.code if state.last_error is not None else ""
+    if row.event_type == ALERT and write.changed and state.status is Status.FAILED and state.final:
+        telemetry.alert("alert_failed", f"an alert was not delivered: {code}", channel=channel, code=code)
+    for kind, text in write.alerts:
+        if kind in OF_A_PAUSE and write.pauses and not settled.began:
+            continue
+        if kind not in END_KINDS:
+            alike.setdefault((kind, channel, tenant, code), []).append(text)
+        elif write.failure is not None:
+            telemetry.alert(
+                "priority_failed",
+                f"{row.event_type}: {text}",
+                channel=channel,
+                tenant=tenant,
+                code=code,
+                notification=str(row.id),
+            )
+        elif row.event_type != ALERT:
+            alike.setdefault((kind, channel, tenant, code), []).append(text)

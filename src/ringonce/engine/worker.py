@@ -7,11 +7,12 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ringonce.engine.brake import DropBrake
 from ringonce.engine.credentials import Credentials
-from ringonce.engine.dispatch import Lane, Shared
+from ringonce.engine.common import Shared
+from ringonce.engine.dispatch import Lane
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
+from ringonce.engine.hearing import listen
 from ringonce.engine.horizon import Horizon
 from ringonce.engine.lifecycle import Loop, within
 from ringonce.engine.looking import Looker
@@ -69,7 +70,7 @@ class Worker:
                 engine.clock.now,
                 Vault(engine.store, self.owner, engine.clock) if engine.settings.share_credentials else None,
             ),
-            drops=DropBrake(engine.telemetry),
+            witness=engine.witness,
             traffic=Traffic(),
             clock=engine.clock,
             entropy=engine.entropy,
@@ -106,6 +107,8 @@ class Worker:
         """
         engine = self._engine
         await engine.wire.start()
+        if "dispatch" in self._only:
+            listen(engine)
         self._settler.start()
         await self._follow_channels()
         for loop in self._loops:

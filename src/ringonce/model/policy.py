@@ -23,6 +23,14 @@ class InDoubt(StrEnum):
     LOOKUP = "lookup"
 
 
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """How often, and for how long (microseconds, None: always), a provider changes what it has published."""
+
+    times: int
+    within: int | None = None
+
+
 class OnAuth(StrEnum):
     """What a refused credential does to the notification: wait for a good one, or fail."""
 
@@ -102,6 +110,18 @@ class Circuit:
 
 
 @dataclass(frozen=True, slots=True)
+class MassInvalidation:
+    """When verdicts against addresses are doubted: more than ``share`` of the answers that speak of good addresses.
+
+    It looks at the last ``proposals`` within ``within`` (microseconds); fewer are believed.
+    """
+
+    proposals: int = 20
+    within: int = 10 * MINUTE
+    share: float = 0.3
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """What a tenant with a lane of its own gets: a weight among the lanes of the channel, and limits of its own."""
 
@@ -116,7 +136,7 @@ class Channel:
 
     ``mark`` False: also a call that waits for a free slot counts as begun, so a crash leaves more doubts.
     ``rate`` holds for the whole channel over all workers, ``concurrency`` per worker; ``circuit`` None: it is off.
-    ``shares``: the tenants that have a lane of their own.
+    ``shares``: the tenants that have a lane of their own. ``mass_invalidation`` None: every verdict is believed.
     """
 
     name: str
@@ -130,5 +150,6 @@ class Channel:
     account: str = ""
     rate: Rate | None = None
     circuit: Circuit | None = field(default_factory=Circuit)
+    mass_invalidation: MassInvalidation | None = field(default_factory=MassInvalidation)
     shares: Mapping[str, Share] = field(default_factory=dict)
     settings: Mapping[str, object] = field(default_factory=dict)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ringonce.model.event import Event
     from ringonce.model.notification import Address, Content, State, Status
     from ringonce.model.policy import Rate
+    from ringonce.model.proposals import Invalidation
     from ringonce.model.transition import Note, Refusal, TransitionEvent
 
 # --- intake and expansion -------------------------------------------------------------------------------------
@@ -309,17 +310,6 @@ class OutboxRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Invalidation:
-    """Drop an address if it was registered before ``proof_at`` (None: now)."""
-
-    address_id: int
-    value: str
-    reason: str
-    proof_at: int | None = None
-    replace_with: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class LanePause:
     """Stop claiming from ``lane``, and from all below it, until ``until`` (None: until resumed).
 
@@ -340,8 +330,7 @@ class Write:
     ``changed`` False: the state is as before. ``stored``: it goes into the recipient's inbox; ``read``: the
     recipient has read it, if that was not known before. ``due`` None: the dispatch row is deleted when the state is
     final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update. ``named``:
-    (account, message id, attempt), where the provider's reports will name nothing else. ``failure``: the row of the
-    audit.
+    (account, message id, attempt), where the provider reports by its id alone. ``failure``: the row of the audit.
     """
 
     state: State

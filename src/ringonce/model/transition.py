@@ -164,10 +164,11 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A person wants it sent again. ``force`` also from sent, and over attempts that have no verdict."""
+    """A person wants it sent again. ``force`` also from sent (not a ``reply``), and over attempts without a verdict."""
 
     by: str
     force: bool = False
+    reply: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +240,13 @@ class Emit:
 class Invalidate:
     """The answer proves that the address is dead.
 
-    ``proof_at`` None: when the call began. ``replace_with``: its new form.
+    ``proof_at`` None: when the call began. ``replace_with``: its new form. ``doubted``: it is set apart, not dropped.
     """
 
     reason: str
     proof_at: int | None = None
     replace_with: str | None = None
+    doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

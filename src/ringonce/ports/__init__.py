@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from ringonce.model.proposals import BreakerState, Invalidation, Lifted, Proposal
 from ringonce.model.records import (
     Accepted,
     AttemptRow,
@@ -17,7 +18,6 @@ from ringonce.model.records import (
     Claimed,
     Copy,
     Due,
-    Invalidation,
     LanePause,
     LaneState,
     Lease,
@@ -48,13 +48,15 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ringonce.core.render import Template
+    from ringonce.model.draft import Draft
     from ringonce.model.event import Event
     from ringonce.model.exchange import Answer, Request, SmsCenter, SmsDelivered
+    from ringonce.model.transition import TransitionEvent
 
     Deliver: TypeAlias = Callable[[Sequence[tuple[object, Answer]]], None]
     """Takes (token, answer) pairs."""
 
-    SmsHeard: TypeAlias = Callable[[SmsCenter, Sequence[SmsDelivered]], Awaitable[None]]
+    SmsHeard: TypeAlias = Callable[[Sequence[SmsDelivered]], Awaitable[None]]
     """Takes what a center delivered. It is acknowledged when this returns, and delivered again when it raises."""
 
     Planner: TypeAlias = Callable[[Event, Sequence["RecipientFacts"], bool, int], "Plan"]
@@ -62,6 +64,9 @@ if TYPE_CHECKING:
 
     Decide: TypeAlias = Callable[["Row", "Change", bool, int], "Write"]
     """(row as locked, change, is the guard's lease still held, now) -> Write. Pure; may be called again."""
+
+    Renew: TypeAlias = Callable[[Draft, int], Sequence[TransitionEvent]]
+    """(draft under its lock, now) -> what is to happen to it. Pure; may be called again."""
 
     Guard: TypeAlias = Callable[["Row"], Awaitable[bool]]
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
@@ -75,6 +80,7 @@ __all__ = [
     "AttemptRow",
     "Backlog",
     "Batch",
+    "BreakerState",
     "Brief",
     "Change",
     "Claimed",
@@ -87,6 +93,7 @@ __all__ = [
     "LaneState",
     "Lease",
     "Life",
+    "Lifted",
     "Lot",
     "Marked",
     "NewContent",
@@ -96,6 +103,7 @@ __all__ = [
     "Person",
     "Plan",
     "Probe",
+    "Proposal",
     "Query",
     "ReadMark",
     "RecipientFacts",
@@ -216,8 +224,8 @@ class Telemetry(Protocol):
         """Set a gauge."""
         ...
 
-    def alert(self, kind: str, text: str, /, **labels: str) -> None:
-        """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+    def alert(self, kind: str, text: str, count: int = 1, /, **labels: str) -> None:
+        """Tell a person: one log line and the counter ``ringonce_alerts_total``. ``count``: so many at once."""
         ...
 
     @property

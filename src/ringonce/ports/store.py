@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
+    from ringonce.model.draft import Draft, DraftQuery, NewDraft
     from ringonce.model.keeping import Sealed
     from ringonce.model.notification import Address
     from ringonce.model.receipt import AddressReport, Arrival, Received
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         Accepted,
         Backlog,
         Batch,
+        BreakerState,
         Change,
         Copy,
         Decide,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
         LanePause,
         LaneState,
         Life,
+        Lifted,
         Marked,
         NewEvent,
         OutboxRow,
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
         Planner,
         Query,
         ReadMark,
+        Renew,
         Row,
         Settled,
         Sibling,
@@ -86,6 +90,25 @@ class Store(Protocol):
         self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None
     ) -> int:
         """Drop addresses that were registered before the proof; how many were dropped."""
+        ...
+
+    # verdicts against addresses that are doubted
+    async def quarantined(
+        self, names: Sequence[str] | None = None, *, after: int = 0, limit: int = 100
+    ) -> list[Address]:
+        """Addresses that a person has to decide about, by id after ``after``; ``names``: those of some breakers."""
+        ...
+
+    async def breakers(self) -> list[BreakerState]:
+        """The credentials whose verdicts against addresses were watched, by name."""
+        ...
+
+    async def lift(self, names: Sequence[str], *, drop: bool, now: int | None = None) -> Lifted:
+        """Believe these credentials again, resume what their breakers paused, and decide what is in quarantine.
+
+        ``drop`` True: the verdicts were right. Else the addresses are released, and the next verdict is doubted
+        again unless a call was accepted before it.
+        """
         ...
 
     # recipients
@@ -281,12 +304,22 @@ class Store(Protocol):
 
     # reports of providers
     async def receive(
-        self, arrivals: Sequence[Arrival], decide: Decide, *, now: int | None = None
+        self,
+        arrivals: Sequence[Arrival],
+        decide: Decide,
+        accounts: Mapping[str, str],
+        *,
+        now: int | None = None,
     ) -> list[Received]:
-        """Commit what has come in, then, in a second transaction, carry out what is new; one fate for each."""
+        """Commit what has come in, then, in a second transaction, carry out what is new; one fate for each.
+
+        ``accounts``: channel -> the account that it sends by; nobody reports about what another one sent.
+        """
         ...
 
-    async def look_again(self, decide: Decide, *, limit: int = 200, now: int | None = None) -> list[Received]:
+    async def look_again(
+        self, decide: Decide, accounts: Mapping[str, str], *, limit: int = 200, now: int | None = None
+    ) -> list[Received]:
         """Look again for what reports name that came too early, or whose carrying out was broken off."""
         ...
 
@@ -352,6 +385,21 @@ class Store(Protocol):
         self, tenant: str, subject: str, decide: Decide, *, by: str = "", now: int | None = None
     ) -> list[Settled]:
         """Write the tombstone first, then cancel everything of the subject that is not yet final."""
+        ...
+
+    # drafts
+    async def put_draft(
+        self, new: NewDraft, plan: Planner, decide: Decide, renew: Renew, *, now: int | None = None
+    ) -> tuple[Draft, list[Settled]]:
+        """Make the draft of a key, or apply to the one that there is what ``renew`` asks for, in one transaction.
+
+        The text is replaced when a Regenerated among it changed something. The draft as it is then, and what came of
+        each event.
+        """
+        ...
+
+    async def drafts(self, query: DraftQuery) -> list[Draft]:
+        """Newest first."""
         ...
 
     # reading

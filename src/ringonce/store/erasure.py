@@ -20,6 +20,7 @@ from ringonce.store.schema import (
     addresses,
     attempts,
     contents,
+    drafts,
     events,
     journal,
     notifications,
@@ -106,7 +107,12 @@ class Erasure:
         self._leave = (
             sa.update(addresses)
             .where(owned, _a.invalidated_at.is_(None))
-            .values(invalidated_at=_a.registered_at, reason=sa.literal("erased"))
+            .values(
+                invalidated_at=_a.registered_at,
+                reason=sa.literal("erased"),
+                quarantined_at=None,
+                refused_by=None,
+            )
         )
         # The address of an in-app copy that was named by ``to`` is the person's id.
         meant = sa.and_(
@@ -144,6 +150,12 @@ class Erasure:
             sa.update(contents)
             .where(among(contents.c.id, "ids"))
             .values(title=None, text=None, html=None, data=sa.literal("{}"))
+        )
+        # Its digest stays, like those of the journal: what was answered once is not answered again.
+        self._unname = (
+            sa.update(drafts)
+            .where(among(drafts.c.notification_id, "ids"))
+            .values(name=sa.literal(ERASED), scenario=None)
         )
         told = among(attempts.c.notification_id, "ids")
         self._unanswer = sa.update(attempts).where(told).values(answer=sa.literal(""), message_id=None)
@@ -214,6 +226,7 @@ class Erasure:
         bodies = connection.execute(self._bodies, {"keys": self._dialect.listed(keys)}).all()
         self._rewrite(connection, names, bodies, alone, enter=False)
         connection.execute(self._blank, listed)
+        connection.execute(self._unname, listed)
         connection.execute(self._unanswer, listed)
         for id_, detail in connection.execute(self._notes, listed).all():
             scrubbed = dump(names.scrub(load(detail)))

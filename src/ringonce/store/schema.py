@@ -111,6 +111,8 @@ recipients = sa.Table(
 )
 
 # ``generation`` grows when the value goes to another owner: a notification made for the former one sees it.
+# ``refused_by``: the credential whose call got the verdict that dropped it, or set it apart (``quarantined_at``).
+# ``moved_to``: the address that took its place.
 addresses = sa.Table(
     PREFIX + "addresses",
     metadata,
@@ -124,6 +126,9 @@ addresses = sa.Table(
     _empty("invalidated_at", Time),
     _empty("reason", Words),
     _column("generation", sa.Integer),
+    _empty("quarantined_at", Time),
+    _empty("refused_by", Words),
+    _empty("moved_to", sa.BigInteger),
 )
 
 contents = sa.Table(
@@ -327,6 +332,21 @@ cancellations = sa.Table(
     _column("at", Time),
 )
 
+# Which notification answers what. The key is a digest of tenant, channel and name; facts are the notification's.
+drafts = sa.Table(
+    PREFIX + "drafts",
+    metadata,
+    _column("key", Digest, primary_key=True),
+    _column("tenant", Words),
+    _column("channel", Words),
+    _column("name", Words),
+    _column("notification_id", sa.Uuid),
+    _empty("scenario", Words),
+    _column("mode", Words),
+    _column("created_at", Time),
+    _column("updated_at", Time),
+)
+
 lanes = sa.Table(
     PREFIX + "lanes",
     metadata,
@@ -336,6 +356,17 @@ lanes = sa.Table(
     _empty("reason", Words),
     _column("changed_at", Time),
     _empty("opened", sa.Integer),
+)
+
+# Verdicts against addresses, weighed by credential: a row is written only when one is proposed.
+breakers = sa.Table(
+    PREFIX + "breakers",
+    metadata,
+    _column("name", Words, primary_key=True),
+    _column("steps", Words),
+    _empty("tripped_at", Time),
+    _column("why", Words),
+    _column("changed_at", Time),
 )
 
 # Token buckets: ``full_at`` is when one is full again.
@@ -404,6 +435,8 @@ FREE = sa.not_(dispatch.c.leased)
 ARMED = dispatch.c.armed == sa.true()
 UNREAD = inbox.c.unread == sa.true()
 UNARMED = sa.not_(dispatch.c.armed)
+QUARANTINED = addresses.c.quarantined_at.is_not(None)
+REFUSED = sa.and_(addresses.c.refused_by.is_not(None), addresses.c.invalidated_at.is_not(None))
 OPEN = receipts.c.look_at.is_not(None)
 
 
@@ -419,6 +452,8 @@ _index("events_age", events.c.created_at, events.c.key, unique=True)
 _index("event_recipients_age", journal.c.created_at, journal.c.key)
 _index("addresses_key", addresses.c.key, unique=True)
 _index("addresses_recipient", addresses.c.tenant, addresses.c.recipient)
+_index("addresses_quarantined", addresses.c.refused_by, addresses.c.id, where=QUARANTINED)
+_index("addresses_refused", addresses.c.refused_by, addresses.c.invalidated_at, where=REFUSED)
 _index("notifications_event", notifications.c.event_key)
 _index("notifications_created", notifications.c.created_at, notifications.c.id)
 _index("notifications_recipient", notifications.c.tenant, notifications.c.recipient)
@@ -447,6 +482,9 @@ _index("receipts_age", receipts.c.created_at, receipts.c.key)
 _index("receipts_open", receipts.c.look_at, where=OPEN)
 _index("receipts_ref", receipts.c.ref, where=sa.and_(OPEN, receipts.c.ref.is_not(None)))
 _index("outbox_event", outbox.c.event_key, unique=True)
+_index("drafts_notification", drafts.c.notification_id, unique=True)
+_index("drafts_name", drafts.c.tenant, drafts.c.name)
+_index("drafts_created", drafts.c.created_at, drafts.c.notification_id)
 
 
 def create(connection: sa.Connection, revision: str) -> None:

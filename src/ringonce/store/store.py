@@ -9,11 +9,14 @@ from ringonce.core.lane import parse, stops
 from ringonce.errors import StoreError
 from ringonce.ports import Lot, Terms
 from ringonce.store.addresses import Addresses, same
+from ringonce.store.against import AgainstAddresses
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.blocks import Blocks
+from ringonce.store.breakers import Breakers
 from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
 from ringonce.store.credentials import Kept
+from ringonce.store.drafts import Drafts, DraftTable
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
 from ringonce.store.floor import Floor
@@ -70,7 +73,7 @@ CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
 
 
-class SqlStore(Upkeep, SmallTables, Incoming):
+class SqlStore(Upkeep, SmallTables, Incoming, DraftTable):
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
@@ -94,7 +97,9 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         self._floor = Floor()
         self._claims = Claims(dialect, self._floor)
         self._lots = Lots(dialect, self._claims)
-        self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
+        self._breakers = Breakers(dialect)
+        against = AgainstAddresses(dialect, self._addresses, self._breakers)
+        self._settler = Settler(dialect, against, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
         self._siblings = Siblings(dialect)
         self._changes = Changes(backend, self._settler, Verdicts(dialect, outbox_kinds))
@@ -104,6 +109,7 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler, self._lots)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
+        self._drafts = Drafts(dialect, self._duties, self._intake, self._settler)
         self._reading = Reading(dialect)
         self._looks = Looks(dialect, self._reading)
         self._pruning = Pruning(dialect, self._duties)
