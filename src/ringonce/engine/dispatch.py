@@ -12,7 +12,6 @@ from ringonce.core.lane import parse
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import attempt_row, build, judge, unread
 from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of, recall
-from ringonce.engine.scopes import Scopes
 from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import OnAuth
 from ringonce.model.quick import quick
@@ -23,16 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
-    from ringonce.engine.channels import Channels, Entry
+    from ringonce.engine.channels import Entry
     from ringonce.engine.circuits import Ruling
-    from ringonce.engine.credentials import Credentials
-    from ringonce.engine.guards import Guards
-    from ringonce.engine.settle import Settler
-    from ringonce.engine.traffic import Traffic
-    from ringonce.engine.witness import Witness
+    from ringonce.engine.common import Shared
     from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Content
-    from ringonce.ports import Claimed, Clock, Entropy, Invalidation, Probe, Row, Settled, Store, Terms, Wire
+    from ringonce.ports import Claimed, Invalidation, Probe, Row, Settled, Terms
 
 log = logging.getLogger("ringonce")
 

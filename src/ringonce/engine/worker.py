@@ -7,8 +7,8 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ringonce.engine.credentials import Credentials
 from ringonce.engine.common import Shared
+from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
