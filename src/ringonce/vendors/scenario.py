@@ -190,7 +190,7 @@ class Scenario:
         return (
             head.replace("{port}", str(way.server.port))
             + f'in_doubt = "{way.in_doubt}"\nconcurrency = {CONCURRENCY}\n'
-            + f'timeout = "{values["timeout"]}"\n'
+            + f'timeout = "{way.timeout or values["timeout"]}"\n'
             + 'backoff = { kind = "exponential", base = "200ms", factor = 2, cap = "1s", jitter = "100ms" }\n'
             + "budgets = { transient = 5, rate_limited = 5, unknown = 3 }\n"
             + f'floors = {{ greylist = "{values["floor of greylisting"]}", rate_limited = "0s" }}\n'
