@@ -140,6 +140,12 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 kinds.switch(Switch),
                 "The event loop of `worker` and `up`. `auto`: uvloop where it is installed (extra `fast`).",
             ),
+            Key(
+                "share_credentials",
+                kinds.flag(),
+                "One worker fetches a provider's access token for all, and leaves it in the database, sealed with the "
+                "account's own secret. `false`: each process fetches its own, and none is stored.",
+            ),
         ),
     ),
     "retention": (
