@@ -76,8 +76,10 @@ class Scenario:
         self.everything = everything
         self.left_out = flaky_more.missing() if everything else {}
         self._rounds = ROUNDS + self._further() if everything else ROUNDS
-        copies = sum(len(channels) for _, _, channels in self._rounds) if everything else COPIES_EACH
-        self.recipients = min(MOST_RECIPIENTS, -(-notifications // copies))
+        if everything:  # everybody is told of everything once
+            self.recipients = notifications // sum(len(channels) for _, _, channels in self._rounds)
+        else:
+            self.recipients = min(MOST_RECIPIENTS, -(-notifications // COPIES_EACH))
         self.events: list[dict[str, object]] = []
         self.counts: dict[str, int] = {}
         self._who: dict[str, int] = {}
