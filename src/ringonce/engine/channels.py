@@ -70,6 +70,12 @@ class Channels:
         """The entry, or None: no such channel is configured (any more)."""
         return self._effective.get(name)
 
+    def sharing(self, entry: Entry) -> list[str]:
+        """The channels that call the same provider with the same credentials."""
+        account = entry.channel.provider, entry.provider.account
+        known = self._effective.items()
+        return [name for name, one in known if (one.channel.provider, one.provider.account) == account]
+
     def stored(self) -> frozenset[str]:
         """The channels whose copies are only stored."""
         return self._stored

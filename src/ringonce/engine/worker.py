@@ -7,8 +7,9 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ringonce.engine.common import Shared
 from ringonce.engine.credentials import Credentials
-from ringonce.engine.dispatch import Lane, Shared
+from ringonce.engine.dispatch import Lane
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
 from ringonce.engine.hearing import listen
@@ -18,6 +19,7 @@ from ringonce.engine.looking import Looker
 from ringonce.engine.pruner import Pruner
 from ringonce.engine.settle import Settler
 from ringonce.engine.traffic import Traffic
+from ringonce.engine.vault import Vault
 from ringonce.errors import StoreError
 
 if TYPE_CHECKING:
@@ -61,7 +63,13 @@ class Worker:
             settler=self._settler,
             channels=engine.channels,
             guards=Guards(engine.guards, engine.telemetry, engine.clock),
-            credentials=Credentials(engine.wire, engine.entropy, engine.telemetry, engine.clock.now),
+            credentials=Credentials(
+                engine.wire,
+                engine.entropy,
+                engine.telemetry,
+                engine.clock.now,
+                Vault(engine.store, self.owner, engine.clock) if engine.settings.share_credentials else None,
+            ),
             witness=engine.witness,
             traffic=Traffic(),
             clock=engine.clock,
@@ -180,6 +188,7 @@ class Worker:
             if not await within(clock, max(0.1, deadline - clock.monotonic()), self._give_back(lane)):
                 log.warning("leases are left to expire: the database does not answer")
         await self._engine.wire.close(max(0.0, deadline - clock.monotonic()))
+        await within(clock, LAST_WORDS, self._shared.credentials.close())
         # What the wire has just answered is written in any case, or at least tried for the grace period.
         if not await within(clock, grace, self._settler.stop()):
             log.warning("results could not be written in time; their attempts will be in doubt")
