@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ringonce.core.lane import of_account
-from ringonce.model.event import Event
+from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import Status
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import DAY, MassInvalidation
@@ -198,6 +198,16 @@ async def test_a_key_that_is_still_wrong_trips_at_the_first(world: World) -> Non
     assert await live(world, 1, 2, 3) == [1, 2, 3]
 
 
+async def test_a_probe_does_not_decide(world: World) -> None:
+    """A call that was to try a refused credential succeeds late: what the breaker has stopped waits for a person."""
+    weighed(world)
+    await dead(world, 1, 2, 3)
+    assert not await world.store.resume("email", below=False, now=world.now)
+    (lane,) = await world.store.lanes()
+    assert lane.paused
+    assert await world.store.resume("email", now=world.now)
+
+
 async def test_a_pause_of_another_reason_stays(world: World) -> None:
     """Deciding about addresses does not resume what a person or a bad credential has stopped meanwhile."""
     from ringonce.ports import LanePause
@@ -330,6 +340,19 @@ async def test_the_new_form_belongs_to_somebody_already(world: World) -> None:
     assert (followed.row.id, followed.row.address.value, followed.address_changed) == (mine, "-100", False)
     assert [one.value for one in await world.store.addresses("", "other")] == ["-100"]
     assert await world.store.addresses("", "r-e-1") == []
+
+
+async def test_nobody_is_told_twice_by_a_move(world: World) -> None:
+    """Old and new form were both registered, and one event went to both: what the old one gets ends, not doubled."""
+    who = Recipient("r", addresses={"telegram": ("-1", "-100")})
+    await world.accept(Event("e-1", recipients=(who,), channels=("telegram",)))
+    claimed = {one.row.address.value: one for one in (await world.claim(lane="telegram")).rows}
+    await world.mark(*claimed.values())
+    await world.settle(world.answer(claimed["-100"]))
+    (old,) = await world.settle(world.answer(claimed["-1"], MOVED))
+    assert (old.write.state.status, old.write.state.final) == (Status.FAILED, True)
+    assert [one.value for one in await world.store.addresses("", "r")] == ["-100"]
+    assert (await world.claim(lane="telegram")).rows == ()
 
 
 async def test_a_second_report_does_not_revive(world: World) -> None:

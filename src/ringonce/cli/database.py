@@ -95,7 +95,8 @@ def kept(retention: Retention) -> str:
 
 
 def _channels(config: Config, add: object) -> None:
-    from ringonce.parts import entries
+    from ringonce.parts import entries, receiver
+    from ringonce.telemetry import ALERTS
 
     assert callable(add)
     try:
@@ -106,6 +107,11 @@ def _channels(config: Config, add: object) -> None:
     for name, entry in channels.items():
         state = "" if entry.channel.enabled else ", disabled"
         add(f"channel {name}", f"{entry.channel.provider}, account {entry.provider.account}{state}")
+    try:
+        alerts = receiver(config, channels, ALERTS)
+        add("alerts", "to log and metrics" if alerts is None else f"also over channel {alerts.channel}")
+    except RingonceError as error:
+        add("alerts", error, ok=False)
     if not channels:
         add("channels", "none: nothing can be sent before [channels.NAME] is configured", ok=False)
 

@@ -197,6 +197,17 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 kinds.duration_or_none(least=SECOND),
                 "Rows of the failure audit (`[audit]`), since the failure. Their notifications may be gone before.",
             ),
+            Key(
+                "addresses",
+                kinds.duration_or_none(least=SECOND),
+                "Addresses that were dropped, and those that were only named by `to`, when no notification is left "
+                "that names them.",
+            ),
+            Key(
+                "cancellations",
+                kinds.duration_or_none(least=SECOND),
+                "Withdrawn subjects: so long nothing is sent of them, whenever it is accepted.",
+            ),
         ),
     ),
     "audit": (
