@@ -95,6 +95,7 @@ class Vonage(api.Provider):
 
     name = "vonage"
     title = "SMS by Vonage"
+    answers_as = ("vonage_receipt",)
     features = api.Features()
     second_send = "shown again, billed"
     receipts_by = "reference"
