@@ -282,12 +282,18 @@ class Reading:
 
     @staticmethod
     def _make_backlog(now: Any, greatest: Any) -> Any:
-        # What may stop a lane: its account, its channel, its group or scope. One row each at most, so nothing
-        # is counted twice.
+        # What may stop a lane: its account, its channel, its group or scope, and for a tenant with lanes of his own
+        # also the scope for everybody. One row each at most, so nothing is counted twice.
+        own = _n.channel + SEPARATOR + _n.tenant + SEPARATOR
+        length = sa.func.length(own)
+        scoped = sa.and_(_n.tenant != "", sa.func.substr(_d.lane, 1, length) == own)
         names = (
             sa.literal(ACCOUNT) + _n.account,
             _n.channel,
             sa.case((_d.lane == _n.channel, _n.channel + SEPARATOR), else_=_d.lane),
+            sa.case(
+                (scoped, _n.channel + 2 * SEPARATOR + sa.func.substr(_d.lane, length + 1)), else_=sa.null()
+            ),
         )
         stops = [lanes.alias(f"stop_{index}") for index in range(len(names))]
 
