@@ -50,7 +50,7 @@ from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row,
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 
-    from ringonce.engine.channels import Channels
+    from ringonce.engine.channels import Channels, Entry
     from ringonce.engine.circuits import Ruling
     from ringonce.model.audit import Failure, FailureCount
     from ringonce.model.transition import Discard, Retry
@@ -129,6 +129,7 @@ class Decider:
 
     def lower(self, row: Row, change: Change, event: TransitionEvent, result: Step) -> Write:
         """Turn the effects into what the store persists."""
+        entry = self._channels.get(row.channel)
         due: Due | None = None
         outbox: list[OutboxRow] = []
         invalidate: list[Invalidation] = []
@@ -169,9 +170,10 @@ class Decider:
             refused=result.refused,
             alerts=tuple(alerts),
             counters=("late_answers",) if isinstance(event, LateAnswer) else (),
-            stored=self._is_stored(row, result),
+            stored=_is_stored(entry, row, result),
             read=isinstance(event, Read) or (isinstance(event, Receipt) and event.kind == "read"),
-            named=self._named(row, change, event),
+            # Most name our reference, and then nothing is looked for.
+            named=_named(entry, change, event) if entry is not None and entry.provider.receipts_by else None,
             failure=failure,
         )
 
@@ -189,15 +191,6 @@ class Decider:
         told = (effect.reason, proof, effect.replace_with)
         yield Invalidation(address.id, address.value, *told, by, weighed, effect.doubted)
 
-    def _named(self, row: Row, change: Change, event: TransitionEvent) -> tuple[str, str, int] | None:
-        """Under which id the provider will report on it, where it will not name our reference."""
-        entry, attempt = self._channels.get(row.channel), change.attempt
-        if entry is None or entry.provider.receipts_by != "message_id" or attempt is None:
-            return None
-        accepted = isinstance(event, Answered | LateAnswer) and attempt.message_id is not None
-        account = entry.channel.account or entry.provider.account
-        return (account, attempt.message_id or "", attempt.number) if accepted else None
-
     def _lane(self, row: Row, result: Step) -> str:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
         scopes = [effect.scope for effect in result.effects if isinstance(effect, Pause)]
@@ -214,11 +207,20 @@ class Decider:
         shared = entry is not None and entry.channel.account
         return of_account(shared) if shared and reason in OF_THE_ACCOUNT else row.channel
 
-    def _is_stored(self, row: Row, result: Step) -> bool:
-        """It has just become a copy in the recipient's inbox."""
-        entry = self._channels.get(row.channel)
-        stored = entry is not None and entry.provider.stored
-        return stored and result.state.status is Status.SENT and row.state.status is not Status.SENT
+
+def _is_stored(entry: Entry | None, row: Row, result: Step) -> bool:
+    """It has just become a copy in the recipient's inbox."""
+    stored = entry is not None and entry.provider.stored
+    return stored and result.state.status is Status.SENT and row.state.status is not Status.SENT
+
+
+def _named(entry: Entry, change: Change, event: TransitionEvent) -> tuple[str, str, int] | None:
+    """Under which id the provider will report on it, where it will not name our reference."""
+    attempt = change.attempt
+    if entry.provider.receipts_by != "message_id" or attempt is None or attempt.message_id is None:
+        return None
+    account = entry.channel.account or entry.provider.account
+    return (account, attempt.message_id, attempt.number) if isinstance(event, Answered | LateAnswer) else None
 
 
 def _proof(change: Change | None, told: int | None) -> int | None:
