@@ -99,7 +99,7 @@ def configuration() -> str:
         ("lanes.TENANT", traffic.SHARE_KEYS, Share()),
     ):
         parts.append(f"### `{name}`\n\n{_keys(below, rows)}")
-    later = [*keys.LATER_SECTIONS, *(f"channels.NAME.{key}" for key in keys.LATER_CHANNEL_KEYS)]
+    later = list(keys.LATER_SECTIONS)
     parts.append(
         "## Not available yet\n\nThese are known and refused with an error: "
         + ", ".join(f"`{name}`" for name in later)

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ringonce.core.lane import parse
+from ringonce.core.lane import WAY, parse
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import attempt_row, build, judge, unread
 from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of
@@ -118,6 +118,7 @@ class Lane:
         self._wait = POLL_IDLE
         self._coming: asyncio.Task[None] | None = None
         self.wake = _nothing
+        self._way = name if WAY in name else ""
 
     @property
     def busy(self) -> bool:
@@ -180,7 +181,7 @@ class Lane:
 
     def _entry(self) -> Entry | None:
         """The channel as it is now, if it sends at all."""
-        entry = self._shared.channels.get(self.name)
+        entry = self._shared.channels.way(self.name)
         return entry if entry is not None and entry.channel.enabled else None
 
     async def _ask_ahead(self, entry: Entry, free: int) -> None:
@@ -433,14 +434,14 @@ class Lane:
             outcome,
             started_at=flight.started_at,
             ended_at=ended_at,
-            account=row.account,
+            account=entry.account if entry.channel.way_of else row.account,
         )
         ruling = self._shared.traffic.judge(
             entry, row.tenant, outcome, flight.started_at, ended_at, flight.probes
         )
         event = Answered(flight.number, outcome, excused=ruling.excused)
         guard = (self._shared.owner, fence_of(row))
-        return ruling, Change(row.id, event, guard=guard, attempt=attempt, row=row)
+        return ruling, Change(row.id, event, guard=guard, attempt=attempt, row=row, way=self._way)
 
     def _landed(self, settled: Settled) -> None:
         change, write = settled.change, settled.write
@@ -456,7 +457,7 @@ class Lane:
         self._pending.pop(row.id, None)
         if isinstance(event, Answered):
             self._probes.pop(row.id, None)  # an answer of a kind: the table has said what follows
-        change = Change(row.id, event, guard=(self._shared.owner, fence_of(row)))
+        change = Change(row.id, event, guard=(self._shared.owner, fence_of(row)), way=self._way)
         self._shared.settler.put(change, self._landed)
 
     def _forget(self, id_: UUID, fence: int) -> None:

@@ -18,6 +18,7 @@ from ringonce.core.looking import decided, told
 from ringonce.core.machine import NEW, step
 from ringonce.core.outbox import outbox_row
 from ringonce.core.scope import apart
+from ringonce.engine import ways
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
 from ringonce.errors import StoreError
@@ -103,6 +104,8 @@ class Decider:
             if decided(event) is not Verdict.SENT:
                 return Write(row.state, changed=False, refused=NOT_OURS)
             event = LateAnswer(event.attempt, told(event))
+        if self._channels.several:
+            event = ways.seen(event, self._channels.get(row.channel), row, change)
         return self.lower(row, change, event, self.step(row, event, now))
 
     def step(self, row: Row, event: TransitionEvent, now: int) -> Step:
@@ -129,7 +132,7 @@ class Decider:
         for effect in result.effects:
             match effect:
                 case Send(due_at, armed):
-                    due = Due("send", due_at, armed, self._lane(row, result))
+                    due = Due("send", due_at, armed, self._lane(row, change, event, result))
                 case Lookup(due_at):
                     due = Due("lookup", due_at)
                 case WakeAt(hold_until):
@@ -144,7 +147,9 @@ class Decider:
                             Invalidation(row.address.id, row.address.value, reason, proof, replace_with)
                         )
                 case Pause(scope, reason, until):
-                    pauses.append(LanePause(self._stop(row, scope, reason), reason, until))
+                    pauses.append(
+                        LanePause(self._stop(change.way or row.channel, scope, reason), reason, until)
+                    )
                 case Alert(kind, text):
                     alerts.append((kind, text))
                 case Audit():
@@ -172,27 +177,31 @@ class Decider:
 
     def _named(self, row: Row, change: Change, event: TransitionEvent) -> tuple[str, str, int] | None:
         """Under which id the provider will report on it, where it will not name our reference."""
-        entry, attempt = self._channels.get(row.channel), change.attempt
+        entry, attempt = self._channels.way(change.way or row.channel), change.attempt
         if entry is None or entry.provider.receipts_by != "message_id" or attempt is None:
             return None
         accepted = isinstance(event, Answered | LateAnswer) and attempt.message_id is not None
         return (attempt.account, attempt.message_id or "", attempt.number) if accepted else None
 
-    def _lane(self, row: Row, result: Step) -> str:
+    def _lane(self, row: Row, change: Change, event: TransitionEvent, result: Step) -> str | None:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
         scopes = [effect.scope for effect in result.effects if isinstance(effect, Pause)]
         own = next((scope for scope in scopes if apart(scope)), "")
-        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, own)
-
-    def _stop(self, row: Row, scope: str, reason: str) -> str:
-        """What a pause stops: a part of the provider, or the channel with all that share its credentials."""
         entry = self._channels.get(row.channel)
+        if entry is not None and entry.ways:
+            doubt = bool(result.state.unknown)
+            return ways.lane_after(self._channels, entry, row, change, event, doubt=doubt)
+        return lane_of(entry, row.channel, row.tenant, own)
+
+    def _stop(self, channel: str, scope: str, reason: str) -> str:
+        """What a pause stops: a part of the provider, or the channel with all that share its credentials."""
+        entry = self._channels.way(channel)
         if apart(scope):
-            return spell(Lane(row.channel, "", scope))
+            return spell(Lane(channel, "", scope))
         if scope == "sender":  # who speaks is a setting of the channel, whatever it shares
-            return row.channel
+            return channel
         shared = entry is not None and entry.channel.account
-        return of_account(shared) if shared and reason in OF_THE_ACCOUNT else row.channel
+        return of_account(shared) if shared and reason in OF_THE_ACCOUNT else channel
 
     def _is_stored(self, row: Row, result: Step) -> bool:
         """It has just become a copy in the recipient's inbox."""

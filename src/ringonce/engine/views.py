@@ -336,6 +336,8 @@ def channel_view(
     """A channel as it is now, without its provider's settings. ``changed``: what was changed at run time."""
     channel, policy = entry.channel, entry.channel.policy
     lane = stopped(channel.name, entry, lanes)
+    if any(stopped(one.channel.name, one, lanes) is None for one in entry.ways):
+        lane = None  # another provider of it goes on
     return {
         "name": channel.name,
         "provider": channel.provider,
@@ -344,6 +346,15 @@ def channel_view(
         "paused": lane is not None,
         "paused_until": None if lane is None else stamp(lane.until),
         "paused_reason": None if lane is None else lane.reason,
+        "providers": [
+            {
+                "name": one.channel.name,
+                "provider": one.channel.provider,
+                "account": one.account,
+                "paused": stopped(one.channel.name, one, lanes) is not None,
+            }
+            for one in (entry, *entry.ways)
+        ],
         "scopes": [
             {
                 "scope": parse(one.lane).scope,

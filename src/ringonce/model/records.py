@@ -273,7 +273,8 @@ class Change:
     """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
 
     ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already. ``row``:
-    the facts as they were when the lease began, by which the change may be decided as long as they stand.
+    the facts as they were when the lease began, by which the change may be decided as long as they stand. ``way``:
+    which provider of its channel was asked, ``''``: the first.
     """
 
     id: UUID
@@ -281,6 +282,7 @@ class Change:
     guard: tuple[str, int] | None = None
     attempt: AttemptRow | None = None
     row: Row | None = None
+    way: str = ""
 
 
 @quick

@@ -66,6 +66,7 @@ class Vonage(api.Provider):
     """Short messages."""
 
     name = "vonage"
+    reaches = "phone"
     title = "SMS by Vonage"
     features = api.Features()
     second_send = "shown again, billed"

@@ -91,7 +91,7 @@ class Reading:
         )
         t = timeline.c
         self._notes = sa.select(t.at, t.kind, t.detail).where(t.notification_id == one).order_by(t.id)
-        self._backlog = self._make_backlog(dialect.now, dialect.greatest)
+        self._backlog = self._make_backlog(dialect)
         self._unexpanded = sa.select(sa.func.count()).select_from(events).where(sa.not_(_e.expanded))
         self._outbox = sa.select(outbox.c.id, *OUTBOX).order_by(outbox.c.id)
 
@@ -281,13 +281,16 @@ class Reading:
         return ([Backlog("", movable=waiting)] if waiting else []) + result
 
     @staticmethod
-    def _make_backlog(now: Any, greatest: Any) -> Any:
+    def _make_backlog(dialect: Dialect) -> Any:
+        now, greatest = dialect.now, dialect.greatest
         # What may stop a lane: its account, its channel, its group or scope. One row each at most, so nothing
         # is counted twice.
+        # What lies with another provider of its channel is stopped by that one's name, which the lane begins with.
+        way = sa.func.substr(_d.lane, 1, dialect.place(_d.lane.concat(SEPARATOR), SEPARATOR) - 1)
         names = (
             sa.literal(ACCOUNT) + _n.account,
-            _n.channel,
-            sa.case((_d.lane == _n.channel, _n.channel + SEPARATOR), else_=_d.lane),
+            way,
+            sa.case((_d.lane == way, way.concat(SEPARATOR)), else_=_d.lane),
         )
         stops = [lanes.alias(f"stop_{index}") for index in range(len(names))]
 
