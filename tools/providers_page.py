@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 
 from ringonce import registry
-from ringonce.provider import Features, Provider, Rule
+from ringonce.provider import DAY, Features, Provider, Rule
 
 UNITS = {"chars": "characters", "bytes": "bytes", "utf16": "UTF-16 code units"}
 
@@ -35,7 +35,7 @@ def _lines(providers: list[type[Provider]]) -> Iterator[str]:
         yield ""
         yield f"## {cls.name}"
         yield ""
-        yield f"{cls.title}. {_sentence(cls.Options.__doc__)}"
+        yield f"{cls.title}. {_sentence(cls.Options.__doc__)}{_edits(cls)}"
         yield ""
         yield "| option | |"
         yield "|---|---|"
@@ -62,6 +62,14 @@ def _limit(features: Features) -> str:
     if features.max_bytes is not None:
         limits.append(f"{features.max_bytes:,} bytes in all")
     return ", ".join(limits) or "—"
+
+
+def _edits(cls: type[Provider]) -> str:
+    if cls.edits is None:
+        return ""
+    times = "once" if cls.edits.times == 1 else f"{cls.edits.times} times"
+    within = "" if cls.edits.within is None else f", within {cls.edits.within // DAY} days"
+    return f" What is published can be changed {times}{within}: see [Replies](../how-to/replies.md)."
 
 
 def _doubt(cls: type[Provider]) -> str:

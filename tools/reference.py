@@ -118,6 +118,17 @@ def _errors(kind: type[errors.RingonceError]) -> Iterator[type[errors.RingonceEr
             yield from _errors(below)
 
 
+REFUSED = {
+    "conflict": "It is not in a state that can be decided so.",
+    "already_final": "It has ended already.",
+    "too_late": "A call has begun.",
+    "in_doubt": "A call without a verdict may have arrived.",
+    "expired": "The time in which it could be sent is over.",
+    "already_sent": "A reply that is published is not published again, or can not be changed (any more).",
+    "stale_version": "The draft's text is not the one that was seen.",
+}
+
+
 def error_codes() -> str:
     """The codes of our exceptions, which the API and the command line show, and those of failed notifications."""
     from ringonce.api.problems import STATUS_OF
@@ -143,8 +154,11 @@ def error_codes() -> str:
         "## Of requests and commands\n\n"
         + _table(("code", "exception", "HTTP", "exit code", "meaning"), ours())
         + "\nFurther codes name a cause: `invalid_json` (HTTP 400), `unknown_channel`, `invalid_address`, "
-        "`event_too_old`, and those of "
-        "a refused decision, e.g. `too_late`.\n\n"
+        "`event_too_old`, and those of a refused decision.\n\n"
+        "## Of refused decisions\n\nHTTP 409, `ConflictError`: the state of the notification forbids it; "
+        "nothing changed.\n\n"
+        + _table(("code", "meaning"), ((f"`{code}`", why) for code, why in REFUSED.items()))
+        + "\n"
         "## Of notifications\n\n`last_error.code`; beside it `provider_code` has the provider's own word.\n\n"
         + _table(("code", "class of the answer"), codes())
     )

@@ -10,6 +10,7 @@ from ringonce.config.model import Published
 from ringonce.core import tally
 from ringonce.core.outbox import outbox_row
 from ringonce.model.notification import State, Status
+from ringonce.model.transition import Emit
 
 SOURCE = Path(__file__).parents[1] / "src" / "ringonce"
 SAYS = {"count": "counter", "gauge": "gauge", "alert": "alert"}
@@ -24,6 +25,11 @@ FIELDS = {
     "code": "the [code](errors.md) of the last error, or null",
     "assumed": "true: sent by assumption, no verdict came",
     "attempts": "calls so far",
+    "by": "who did it",
+    "auto": "true: not a person approved it but its mode; else the field is not there",
+    "reason": "why, if a reason was given",
+    "version": "of the text: `send` with it sends no other",
+    "key": "the draft's key",
 }
 WHEN = {
     Published.DISPATCHED: (
@@ -31,6 +37,13 @@ WHEN = {
         "cancelled or expired publishes none."
     ),
     Published.STATUS_CHANGED: "Each failure, the intermediate ones too, and each success: for dashboards.",
+    Published.DRAFT_CREATED: (
+        "A draft was saved under a new key. What becomes of it when it is sent is told by the events of its "
+        "notification."
+    ),
+    Published.DRAFT_REGENERATED: "A draft got another text, and waits for approval (again).",
+    Published.DRAFT_APPROVED: "A draft is to be sent: a person said so, or its mode.",
+    Published.DRAFT_REJECTED: "A person put a draft aside.",
 }
 
 
@@ -41,6 +54,7 @@ def events() -> str:
         Published.DISPATCHED: tally.dispatched("Sent", state),
         Published.STATUS_CHANGED: tally.changed("Sent", state),
     }
+    emits |= {kind: _drafted(kind, state) for kind in Published if kind not in emits}
     parts = []
     for kind in Published:
         row = outbox_row(EXAMPLE, "", "email", emits[kind], state)
@@ -49,9 +63,20 @@ def events() -> str:
         )
         parts.append("| field of `data` | meaning |\n|---|---|")
         data = row.payload["data"]
-        parts += [f"| `{name}` | {FIELDS[name]} |" for name in data]  # type: ignore[attr-defined]
+        assert isinstance(data, dict)
+        own = [*data, "key"] if "by" in data else list(data)
+        parts += [f"| `{name}` | {FIELDS[name]} |" for name in own]
         parts.append("")
     return "\n".join(parts)
+
+
+def _drafted(kind: Published, state: State) -> Emit:
+    """What is told of a draft, with all that may be."""
+    what = kind.value.removeprefix("draft.")
+    more = {"approved": {"auto": True}, "rejected": {"reason": "rude"}}.get(what, {})
+    (emit,) = tally.drafted(state, what, "ann", **more).effects
+    assert isinstance(emit, Emit)
+    return emit
 
 
 def metrics() -> str:

@@ -15,9 +15,11 @@ from ringonce.clock import SystemClock, SystemEntropy
 from ringonce.config import change, refuse_lookup
 from ringonce.core.explain import explain
 from ringonce.core.lane import Lane, of_account, parse, spell
+from ringonce.engine.alarms import Alarms
 from ringonce.engine.asking import Asker
 from ringonce.engine.channels import Channels
 from ringonce.engine.contract import decode_event
+from ringonce.engine.drafts import Drafts
 from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.failing import Failing
 from ringonce.engine.people import People
@@ -29,10 +31,10 @@ from ringonce.engine.worker import DUTIES, Drained, Worker
 from ringonce.errors import ConfigError, ConflictError, InputError, NotFoundError
 from ringonce.model.notification import Content
 from ringonce.model.transition import Verdict
-from ringonce.parts import awaitable, configuration, entries, network, store_options, templates
+from ringonce.parts import awaitable, configuration, entries, network, receiver, store_options, templates
 from ringonce.ports import Query
 from ringonce.store import enqueue_on, enqueue_on_async, make_store, make_wakeup, migrate
-from ringonce.telemetry import Telemetry
+from ringonce.telemetry import ALERTS, Telemetry
 from ringonce.wire import Network
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce(Failing, People):
+class Ringonce(Failing, People, Drafts):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -88,7 +90,7 @@ class Ringonce(Failing, People):
         self._guards: dict[str, Guard] = {}
         self._told: set[str] = set()
         self._wire = wire
-        oldest = self.config.store.oldest_snapshot
+        oldest, stuck = self.config.store.oldest_snapshot, self.config.alerts.backlog
         self.store: Store = make_store(
             self.config.store.url, store_options(self.config), decode_event, self._identity
         )
@@ -108,10 +110,17 @@ class Ringonce(Failing, People):
                 max_payload=self.config.limits.max_payload,
                 outbox=frozenset(kind.value for kind in self.config.outbox.events),
                 keep=self.config.retention,
+                drafts=self.config.drafts,
                 oldest_snapshot=None if oldest is None else oldest / MICROSECONDS,
                 audited=frozenset(self.config.audit.types),
+                stuck=None if stuck is None else stuck / MICROSECONDS,
             ),
         )
+
+        where = receiver(self.config, self.engine.channels.all(), ALERTS)
+        self._alarms = None if where is None else Alarms(self.engine, where)
+        if self._alarms is not None:
+            self.telemetry.on_alert(self._alarms.put)
 
     async def migrate(self) -> tuple[str | None, str]:
         """Bring the database to the schema that this version needs: (revision before, revision now)."""
@@ -126,9 +135,13 @@ class Ringonce(Failing, People):
             await self.migrate()
         await self.store.open()
         self.engine.channels.apply(await self.store.overrides())
+        if self._alarms is not None:
+            self._alarms.start()
 
     async def close(self) -> None:
         """Give everything back."""
+        if self._alarms is not None:
+            await self._alarms.stop()
         self.telemetry.flush()
         if self.engine.wakeup is not None:
             await self.engine.wakeup.close()

@@ -12,15 +12,16 @@ from ringonce import registry
 from ringonce.clock import SystemClock
 from ringonce.config import CHANNEL_KEYS, Config, from_mapping, load, with_provider_defaults
 from ringonce.config.providers import place_of
+from ringonce.engine.alarms import Receiver
 from ringonce.engine.channels import Entry
-from ringonce.errors import ConfigError
+from ringonce.errors import ConfigError, InputError
 from ringonce.model.records import Reader
 from ringonce.store import StoreOptions
 from ringonce.templates import Library
 from ringonce.wire import NetworkOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from ringonce.model.policy import Channel
     from ringonce.ports import Guard, Row
@@ -55,6 +56,31 @@ def entries(config: Config) -> dict[str, Entry]:
         lines = "".join(f"\n  - {error}" for error in wrong)
         raise ConfigError(f"{len(wrong)} channels can not be used:{lines}", field=wrong[0].field)
     return built
+
+
+def receiver(config: Config, built: Mapping[str, Entry], known: Collection[str]) -> Receiver | None:
+    """Where alerts go; None: nowhere. ``known``: the kinds that there are. Raises ConfigError."""
+    alerts = config.alerts
+
+    def wrong(field: str, message: str, mend: str) -> ConfigError:
+        place = f"{config.file}: alerts.{field}" if config.file else f"alerts.{field}"
+        return ConfigError(message, field=place, mend=mend)
+
+    if unknown := sorted(set(alerts.kinds) - set(known)):
+        raise wrong("kinds", f"there is no alert {unknown[0]}", f"one of {', '.join(sorted(known))}")
+    if alerts.channel is None:
+        return None
+    if alerts.channel not in built:
+        raise wrong("channel", f"no channel {alerts.channel!r}", f"configured: {', '.join(built) or 'none'}")
+    provider = built[alerts.channel].provider
+    if alerts.to is None:
+        raise wrong("to", "is missing", "the address that alerts go to")
+    try:
+        if not provider.stored:
+            provider.address(alerts.to)
+    except InputError as error:
+        raise wrong("to", error.message, error.mend or "an address of the channel") from None
+    return Receiver(alerts.channel, alerts.to, frozenset(alerts.kinds), alerts.window)
 
 
 def templates(config: Config, alert: Callable[[str, str], None]) -> Library:

@@ -10,11 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ringonce.core import dkim, mime, seal, verp
+<<<<<<< HEAD
+from ringonce.core import callbacks, dkim, mime, seal, verp
+=======
+from ringonce.core import dkim, dsn, mime, seal, verp
+>>>>>>> main
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.country import country
 from ringonce.core.es256 import es256, es256_key
+from ringonce.core.mail_server import mail_server
 from ringonce.core.signature import ed25519, fresh, hmac_hex, hmac_sha1_base64, hs256, plain, prove, several
 from ringonce.core.sms import phone, segments, sms_text, user_data
 from ringonce.core.spelling import (
@@ -52,7 +57,7 @@ from ringonce.model.exchange import (
 from ringonce.model.looking import Finding, Presence
 from ringonce.model.notification import Address, Content, Message
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
-from ringonce.model.policy import InDoubt
+from ringonce.model.policy import DAY, Edits, InDoubt
 from ringonce.model.quick import quick
 from ringonce.model.receipt import Callback, Report, ReportKind
 
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = [
+    "DAY",
     "JSON_API",
     "JSON_HEADERS",
     "Address",
@@ -70,6 +76,7 @@ __all__ = [
     "Content",
     "Context",
     "Credential",
+    "Edits",
     "Fault",
     "Features",
     "Finding",
@@ -86,6 +93,7 @@ __all__ = [
     "MailServer",
     "Message",
     "NoAnswer",
+    "NotFoundError",
     "Outcome",
     "OutcomeClass",
     "PayloadTooLarge",
@@ -100,11 +108,13 @@ __all__ = [
     "SmsAnswer",
     "SmsCenter",
     "SmsRequest",
+    "callbacks",
     "classify",
     "country",
     "cut",
     "digest",
     "dkim",
+    "dsn",
     "ed25519",
     "es256",
     "es256_key",
@@ -117,6 +127,7 @@ __all__ = [
     "json_bytes",
     "json_call",
     "length",
+    "mail_server",
     "mime",
     "phone",
     "plain",
@@ -193,6 +204,8 @@ class Provider:
     looks_up: ClassVar[bool] = False
     """It can be asked what became of a call: ``lookup`` and ``looked`` are written, so ``in_doubt`` may be lookup."""
     unknown_budget: ClassVar[int | None] = None
+    edits: ClassVar[Edits | None] = None
+    """How often what is published can be replaced: ``Message.replaces`` asks for it. None: never."""
     push: ClassVar[bool] = False
     stored: ClassVar[bool] = False
     """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""
@@ -206,7 +219,8 @@ class Provider:
     """The module that carries its requests, where that is optional; the extra is called like the provider."""
     rules: ClassVar[tuple[Rule, ...]] = ()
     receipts_by: ClassVar[str] = ""
-    """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``; empty: it reports nothing."""
+    """What its reports name: ``reference`` (ours), ``message_id`` (its own), ``address``, or ``nothing``, where
+    callbacks are only proved and answered; empty: there are none."""
     receipts_status: ClassVar[int] = 200
     """The HTTP status with which it wants callbacks to be answered."""
     Options: ClassVar[type[Any]]

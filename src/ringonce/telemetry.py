@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from ringonce.ports import OutboxRow
 
+    Alarmed = Callable[[str, str, Mapping[str, str], int], None]
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HELP = {
     "ringonce_events_total": "Events that came in: new, duplicate, or in conflict with the first of their id.",
@@ -44,13 +46,14 @@ HELP = {
 """Every metric; the reference page is made from it."""
 
 ALERTS = {
+    "alert_failed": "An alert could not be delivered over the alerts' own channel. It is not sent there.",
     "auth": "A provider refuses the credential. What it concerns is paused and waits.",
     "bad_override": "A setting that was changed at run time contradicts the file and is ignored.",
     "bug": "Something that must not happen; the log has the trace.",
     "channel_gone": "Notifications wait for a channel that is not configured any more, until they are too old.",
     "circuit_open": "Most calls of a channel (or of a tenant on it) fail: it is left alone, and probed by one call.",
     "credential_failing": "No credential could be fetched for five minutes; the channel waits.",
-    "exhausted": "A notification used all its attempts: a terminal failure.",
+    "exhausted": "Notifications used all their attempts: terminal failures, told together by channel and code.",
     "guard_failing": "A subject guard has failed for five minutes; its notifications wait.",
     "in_doubt": "The provider can not tell what became of a call: a person must resolve the doubt.",
     "lookup_failing": "The provider could not be asked for five minutes what became of a call; it is asked again.",
@@ -58,9 +61,11 @@ ALERTS = {
     "not_listening": "`listen = true`, and no hints of other processes arrive: this worker polls.",
     "old_snapshot": "A session, prepared transaction or replication slot has long held a snapshot: claims get slower.",
     "old_snapshot_over": "No snapshot of the database is held for long any more.",
+    "priority_failed": "A notification of a type in `[audit]` used all its attempts: each one is told.",
     "scope_paused": "A provider does not serve a part of it any more, such as one template: that part waits.",
     "resumed": "All clear: a probe succeeded, and what its circuit or a credential had stopped goes on.",
     "store_unavailable": "The database can not be reached or written. Results wait; nothing is sent again for it.",
+    "stuck_backlog": "Something has been due for long (`alerts.backlog`), and its channel is neither off nor paused.",
     "template": "The file of a template was changed and can not be used; the text names file and line.",
     "worker_died": "A process of `ringonce worker --processes` died and is started again.",
     "worker_crash": "A worker died in the middle of a call, and no attempt is left.",
@@ -96,7 +101,8 @@ class Telemetry:
         self._lock = threading.Lock()
         self._counters: dict[str, dict[Series, int]] = {}
         self._gauges: dict[str, dict[Series, float]] = {}
-        self._groups: dict[tuple[str, str, str], _Group] = {}
+        self._groups: dict[tuple[str, str, str, str], _Group] = {}
+        self._alarmed: list[Alarmed] = []
         self._listeners: list[Callable[[OutboxRow], object]] = []
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
@@ -112,24 +118,31 @@ class Telemetry:
             series = self._gauges.setdefault(name, {})
             series[_key(series, labels)] = value
 
-    def alert(self, kind: str, text: str, /, **labels: str) -> None:
+    def alert(self, kind: str, text: str, count: int = 1, /, **labels: str) -> None:
         """One WARNING line of the logger ``ringonce.alerts``, and the counter ``ringonce_alerts_total``.
 
-        The same kind, channel and code within a minute are counted, and said with the next line or ``flush``.
+        The same kind, channel and code within a minute are counted, and said with the next line or ``flush``; those
+        with a ``notification`` are each said. ``count``: it stands for so many that are alike.
         """
-        channel, code = labels.get("channel", ""), labels.get("code", "")
+        channel, code, id_ = (labels.get(name, "") for name in ("channel", "code", "notification"))
         self.count("ringonce_alerts_total", kind=kind, channel=channel)
+        for listener in self._alarmed:
+            listener(kind, text, labels, count)
         now = self._monotonic()
         with self._lock:
             self._forget(now)
-            group = self._groups.get((kind, channel, code))
+            group = self._groups.get((kind, channel, code, id_))
             if group is not None and now - group.since < ALERT_EVERY:
-                group.unsaid += 1
+                group.unsaid += count
                 group.text = text
                 return
-            count = 1 + (group.unsaid if group is not None else 0)
-            self._groups[kind, channel, code] = _Group(text, labels, now)
+            count += group.unsaid if group is not None else 0
+            self._groups[kind, channel, code, id_] = _Group(text, labels, now)
         _say(kind, text, labels, count)
+
+    def on_alert(self, listener: Alarmed) -> None:
+        """Call ``listener(kind, text, labels, count)`` with every alert from now on, in the thread that raises it."""
+        self._alarmed.append(listener)
 
     def subscribe(self, listener: Callable[[OutboxRow], object]) -> None:
         """Call ``listener`` with every event of ours from now on."""
@@ -152,7 +165,7 @@ class Telemetry:
         """Say what was grouped and not said yet; for the end of the process."""
         with self._lock:
             groups, self._groups = self._groups, {}
-        for (kind, _, _), group in groups.items():
+        for (kind, *_), group in groups.items():
             if group.unsaid:
                 _say(kind, group.text, group.labels, group.unsaid)
 

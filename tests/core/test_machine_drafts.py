@@ -36,7 +36,7 @@ def test_a_draft_waits() -> None:
     assert made.state == State(Status.DRAFT, 1)
     assert (made.state.idle, made.state.final) == (True, False)
     assert made.notes == (Note("draft_created", {"by": "ann", "revision": 1}),)
-    assert emitted(made, "draft.created") == [{"by": "ann", "status": "draft", "revision": 1, "version": 1}]
+    assert emitted(made, "draft.created") == [{"by": "ann", "revision": 1, "version": 1}]
 
 
 def test_a_draft_of_a_withdrawn_subject_is_cancelled() -> None:

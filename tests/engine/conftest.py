@@ -74,7 +74,7 @@ class KeptTelemetry:
     def tell(self, event: object) -> None:
         """Keep nothing."""
 
-    def alert(self, kind: str, text: str, **labels: str) -> None:
+    def alert(self, kind: str, text: str, count: int = 1, /, **labels: str) -> None:
         """Keep it."""
         self.alerts.append((kind, text))
 

@@ -14,6 +14,7 @@ from ringonce.errors import ConfigError, InputError
 from ringonce.model.exchange import MailAnswer, MailRequest, MailServer
 from ringonce.model.notification import Content
 from ringonce.providers.smtp import Smtp, SmtpOptions
+from ringonce.registry import build
 from ringonce.wire.smtp import MailWire
 from tests.field.conftest import Write
 from tests.providers.samples import address, context, message
@@ -181,3 +182,36 @@ async def test_secu_01_a_templates_variable_injects_nothing(
     assert request.recipient == "bob@example.com"
     assert read["Subject"].startswith("Hello Bob")
     assert b"\r\nBcc" not in request.message
+
+
+LEAVING = {
+    "url": "https://shop.example/leave/{token}",
+    "secret": "a secret of some length",
+    "types": ["news.*"],
+}
+
+
+def test_mail_04_a_scanner_unsubscribes_nobody() -> None:
+    """MAIL-04: a scanner's GET unsubscribed whole companies, a used-up token failed, and password resets went as well.
+
+    Sources: 0xdps/emailflare#190, usesend/useSend#412, SparkDevNetwork/Rock#7034. Here: the mail says that only a POST
+    counts (RFC 8058); the token is the same in every mail of this kind, is not used up, and can not be guessed or read;
+    it names the type; and mails of other types have no such line. The page itself is the application's.
+    """
+    provider = build(
+        "smtp", {"url": "smtp://127.0.0.1:1", "from": "shop@example.com", "unsubscribe": LEAVING}
+    )
+    assert isinstance(provider, Smtp)
+
+    def mail(type_: str, number: int) -> EmailMessage:
+        id_ = f"018f2f6e-1111-7222-8333-44445555666{number}"
+        said = message(Content("News", "body"), reference=id_, event_type=type_)
+        return parsed(provider.request(said, address("bob@example.com"), context()))
+
+    first, second = mail("news.weekly", 1), mail("news.weekly", 2)
+    assert first["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    assert first["List-Unsubscribe"] == second["List-Unsubscribe"]
+    token = str(first["List-Unsubscribe"]).strip(" <>").rpartition("/")[2]
+    assert provider.unsubscribed(token) == provider.unsubscribed(token) == ("acme", "user-1", "news.weekly")
+    assert provider.unsubscribed(token[:-2] + "AA") is None
+    assert mail("password.reset", 3)["List-Unsubscribe"] is None

@@ -29,6 +29,7 @@ def message(
     priority: str = "normal",
     collapse: str | None = None,
     expires_at: int | None = None,
+    replaces: bool = False,
 ) -> Message:
     """Attempt number ``attempt`` of a notification."""
     return Message(
@@ -45,6 +46,7 @@ def message(
         priority=priority,
         collapse=collapse,
         expires_at=expires_at,
+        replaces=replaces,
     )
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
 from ringonce.provider import (
+    DAY,
     Content,
+    Edits,
     Finding,
     HttpAnswer,
     HttpRequest,
@@ -51,6 +53,19 @@ def test_feedback() -> None:
     assert request.url == "https://feedbacks-api.wildberries.ru/api/v1/feedbacks/answer"
     assert dict(request.headers)["authorization"] == "hunter.22"
     assert json.loads(request.body) == {"id": "n5um6IUBQOOSTxXoo0gV", "text": "Спасибо!"}
+
+
+def test_a_published_answer_is_changed() -> None:
+    """A feedback's published answer is replaced by PATCH, a question's as it was given; once within 60 days."""
+    edit = seller().request(message(content(text="Да"), replaces=True), address(FEEDBACK), context())
+    assert (edit.method, edit.url.rpartition(".ru")[2]) == ("PATCH", "/api/v1/feedbacks/answer")
+    assert json.loads(edit.body) == {"id": "n5um6IUBQOOSTxXoo0gV", "text": "Да"}
+    first, again = (
+        seller().request(message(content(text="Да"), replaces=replaces), address(QUESTION), context())
+        for replaces in (False, True)
+    )
+    assert first == again
+    assert Wildberries.edits == Edits(1, 60 * DAY)
 
 
 def test_question() -> None:

@@ -14,6 +14,7 @@ from ringonce.ports import Invalidation
 from ringonce.store.receipts import KEEP
 from tests.store.kit import ACCEPTED, NOBODY, World
 
+ACCOUNTS = {"email": "", "push": "other", "telegram": ""}
 FAILED = Outcome(OutcomeClass.TRANSIENT, Code.TRANSIENT, "131026", text="undeliverable")
 
 
@@ -28,13 +29,15 @@ def arrival(report: Report, account: str = "", channel: str = "email") -> Arriva
 async def fates(world: World, *reports: Report, **where: str) -> list[str]:
     """Take reports; what became of them."""
     arrivals = [arrival(report, **where) for report in reports]
-    return [one.fate.value for one in await world.store.receive(arrivals, world.decide, now=world.now)]
+    return [
+        one.fate.value for one in await world.store.receive(arrivals, world.decide, ACCOUNTS, now=world.now)
+    ]
 
 
 async def again(world: World, seconds: float = 60) -> list[str]:
     """Let time pass, and look again."""
     world.now += int(seconds * SECOND)
-    return [one.fate.value for one in await world.store.look_again(world.decide, now=world.now)]
+    return [one.fate.value for one in await world.store.look_again(world.decide, ACCOUNTS, now=world.now)]
 
 
 def of(id_: UUID, kind: str, **more: object) -> Report:
@@ -130,6 +133,7 @@ async def test_nobody_reports_about_what_others_sent(world: World) -> None:
     report = of(id_, "failed", outcome=FAILED)
     assert await fates(world, report, account="other", channel="push") == ["unknown"]
     assert (await world.life(id_)).row.state.status is Status.SENT
+    assert await fates(world, report, channel="telegram") == ["taken"]
 
 
 async def test_what_stays_unknown_is_told_and_kept_for_a_month(world: World) -> None:

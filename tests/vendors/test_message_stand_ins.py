@@ -245,11 +245,26 @@ async def test_an_answer_is_published(call: Ask, kind: str, code: int) -> None:
         assert server.ledger.accepted() == {("first", f"{kind}:a1"): 1, ("second", f"{kind}:a1"): 1}
 
 
+async def test_a_published_answer_is_changed_once(call: Ask) -> None:
+    """PATCH changes what is published, once; without an answer there is nothing to change, and 204 all the same."""
+    with WildberriesApi("t", feedbacks=["a1"]) as server:
+        to = "feedback:a1"
+        changed = [
+            built(seller(server), to, said=content(text=t), replaces=True) for t in ("zero", "two", "three")
+        ]
+        first = built(seller(server), to, said=content(text="one"))
+        for request in (changed[0], first, *changed[1:]):
+            [answer] = await call(request)
+            assert status(answer) == 204
+        assert server.answers == {("feedback", "a1"): "two"}
+        assert server.ledger.accepted() == {("one", to): 1, ("two", to): 1}
+
+
 async def test_an_unanswered_feedback_says_so(call: Ask) -> None:
     """Before an answer is published there is none to read; what there is not can not be read."""
     with WildberriesApi("t", feedbacks=["a1"]) as server:
         answers = await call(reading(server, "feedback", "a1"), reading(server, "feedback", "a2"))
-        assert [status(answer) for answer in answers] == [200, 404]
+        assert [status(answer) for answer in answers] == [200, 422]
         assert isinstance(answers[0], HttpAnswer)
         assert json.loads(answers[0].body)["data"]["answer"] is None
 

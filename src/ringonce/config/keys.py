@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ringonce.config import kinds, traffic
 from ringonce.config.model import (
+    AlertsConfig,
     ApiConfig,
     ApiKey,
     AuditConfig,
@@ -23,6 +24,7 @@ from ringonce.config.model import (
     WorkerConfig,
 )
 from ringonce.config.reader import Key
+from ringonce.model.draft import DraftMode, DraftModes
 from ringonce.model.policy import DAY, SECOND, BackoffKind, InDoubt, OnAuth
 from ringonce.model.retention import JOURNAL_LEAST, STATUSES, Retention
 
@@ -152,6 +154,12 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 for status in STATUSES
             ),
             Key(
+                "drafts",
+                kinds.duration_or_none(least=SECOND),
+                "Drafts whose life is over, instead of what their status says. `none`: always, for a key that is "
+                "forgotten can be answered once more.",
+            ),
+            Key(
                 "inbox_read",
                 kinds.duration_or_none(least=SECOND),
                 "In-app copies that were read; never shorter than their status demands.",
@@ -192,6 +200,28 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "types",
                 kinds.sequence(kinds.text()),
                 "Event types whose definitive failures are kept in the table `notification_failures`.",
+            ),
+        ),
+    ),
+    "alerts": (
+        AlertsConfig,
+        (
+            Key(
+                "channel",
+                kinds.text(),
+                "The channel that carries alerts. Default: none, log and metrics only.",
+            ),
+            Key("to", kinds.text(), "The address on that channel."),
+            Key("kinds", kinds.sequence(kinds.text()), "Which kinds of alerts are sent. Empty: all of them."),
+            Key(
+                "window",
+                kinds.duration(least=SECOND, most=DAY),
+                "Alerts of one kind, channel and code become one notification in so long.",
+            ),
+            Key(
+                "backlog",
+                kinds.duration_or_none(least=SECOND),
+                "Alert (`stuck_backlog`) when something has been due for longer on a channel that is not stopped.",
             ),
         ),
     ),
@@ -239,6 +269,22 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "events",
                 kinds.sequence(kinds.choice(Published)),
                 "Which events of ours are kept or published.",
+            ),
+        ),
+    ),
+    "drafts": (
+        DraftModes,
+        (
+            Key("channel", kinds.text(), "The channel of a new draft that names none."),
+            Key(
+                "mode",
+                kinds.choice(DraftMode),
+                "`manual`: a draft waits until a person sends it. `auto`: it is queued when it is saved.",
+            ),
+            Key(
+                "scenarios",
+                kinds.table_of(kinds.choice(DraftMode)),
+                'The mode by scenario, over `mode`: `{ praise = "auto", complaint = "manual" }`.',
             ),
         ),
     ),

@@ -298,6 +298,24 @@ def sequence(item: Kind, *, least: int = 0) -> Kind:
     return Kind(f"list of {item.title}", convert)
 
 
+def table_of(item: Kind) -> Kind:
+    """A table of names with values of one kind; from the environment, as inline TOML."""
+
+    def convert(value: object) -> object:
+        table = inline(value) if isinstance(value, EnvText) else value
+        if not isinstance(table, dict):
+            raise Bad(f"expected a table, found {shown(value)}", "put it in { }")
+        converted = {}
+        for name, element in table.items():
+            try:
+                converted[str(name)] = item.convert(element)
+            except Bad as bad:
+                raise Bad(f"{name}: {bad.message}", bad.mend) from None
+        return converted
+
+    return Kind(f"table of {item.title}", convert)
+
+
 def http_url() -> Kind:
     """An address on the web, ``http`` or ``https``. It may hold a secret, so it is never repeated."""
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ringonce.model.draft import DraftModes
 from ringonce.model.policy import SECOND
 from ringonce.model.retention import Retention
 
@@ -55,6 +56,10 @@ class Published(StrEnum):
 
     DISPATCHED = "notification.dispatched"
     STATUS_CHANGED = "notification.status_changed"
+    DRAFT_CREATED = "draft.created"
+    DRAFT_REGENERATED = "draft.regenerated"
+    DRAFT_APPROVED = "draft.approved"
+    DRAFT_REJECTED = "draft.rejected"
 
 
 class OutboxKind(StrEnum):
@@ -147,6 +152,17 @@ class AuditConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertsConfig:
+    """Where alerts are sent besides the log and the metrics: over a channel, through the engine itself."""
+
+    channel: str | None = None
+    to: str | None = field(default=None, repr=False)
+    kinds: tuple[str, ...] = ()
+    window: int = 600 * SECOND
+    backlog: int | None = 900 * SECOND
+
+
+@dataclass(frozen=True, slots=True)
 class LimitsConfig:
     """What is accepted at most."""
 
@@ -222,11 +238,13 @@ class Config:
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     retention: Retention = field(default_factory=Retention)
     audit: AuditConfig = field(default_factory=AuditConfig)
+    alerts: AlertsConfig = field(default_factory=AlertsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     templates: TemplatesConfig = field(default_factory=TemplatesConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
+    drafts: DraftModes = field(default_factory=DraftModes)
     guards: Mapping[str, GuardConfig] = field(default_factory=dict)
     channels: Mapping[str, Channel] = field(default_factory=dict)
     given: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -35,11 +35,7 @@ def read_providers(table: Table, known: Collection[str]) -> tuple[Channel, ...]:
         if not isinstance(name, str) or not name.strip():
             table.problems.add(one.at("provider"), "is missing", mend)
             continue
-        account = one.raw.get("account", "")
-        if not isinstance(account, str):
-            table.problems.add(one.at("account"), "expected a text")
-            continue
-        for key in sorted(set(known) & one.raw.keys() - {"provider", "account"}):
+        for key in sorted(set(known) & one.raw.keys() - {"provider"}):
             table.problems.add(one.at(key), "belongs to the channel", f"write it beside {KEY}")
         name = name.strip()
         same = sum(1 for other in found if other.provider == name)
@@ -47,7 +43,6 @@ def read_providers(table: Table, known: Collection[str]) -> tuple[Channel, ...]:
             Channel(
                 name=f"{table.path.rpartition('.')[2]}{WAY}{name}{same + 1 if same else ''}",
                 provider=name,
-                account=account,
                 settings=Settings({k: v for k, v in one.raw.items() if k not in known}),
                 way_of=table.path.rpartition(".")[2],
             )

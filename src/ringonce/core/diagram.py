@@ -69,7 +69,7 @@ def _events(state: State) -> Iterator[TransitionEvent]:
         yield from (Enqueued(_NOW), Enqueued(_NOW, cancelled=True), Enqueued(_NOW, "rule"))
         yield from (Enqueued(_NOW, expires_at=_NOW), Enqueued(_NOW, drafted_by="somebody"))
         return
-    if state.open or state.final or state.status is Status.IN_DOUBT:
+    if state.open or state.idle or state.status is Status.IN_DOUBT:
         number = state.attempts + 1
         yield from (Answered(number, outcome) for outcome in _OUTCOMES)
         yield from (LeaseLost(number, crashed) for crashed in (False, True))

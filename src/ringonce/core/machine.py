@@ -477,7 +477,7 @@ _ROWS: Final[dict[type[TransitionEvent], tuple[Handler, ...]]] = {
     Approved:    (*[_approved] * 9,),
     Regenerated: (*[_regenerated] * 9,),
     Rejected:    (*[_rejected] * 9,),
-    Answered:    (_,         _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
+    Answered:    (_after,    _answered, _answered, _after,    _after,    _,         _,         _after,    _after),
     LateAnswer:  (_told,     _late,     _late,     _decided,  _proved,   _,         _,         _told,     _told),
     LeaseLost:   (_,         _lost,     _lost,     unsure,    unsure,    _,         _,         unsure,    unsure),
     LookedUp:    (_,         _,         _,         _looked,   _,         _,         _,         _,         _),

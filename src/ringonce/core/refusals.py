@@ -23,6 +23,8 @@ def over(s: State) -> Refusal:
 
 def retry(s: State, e: Retry, now: int) -> Refusal | None:
     """What keeps a failed, doubtful or sent one from being sent (again)."""
+    if s.status is Status.SENT and e.reply:
+        return Refusal("already_sent", "it is sent already, and a reply is not published twice")
     if s.status is Status.SENT and not e.force:
         return Refusal("conflict", "it is sent already; force sends it once more")
     if s.open:

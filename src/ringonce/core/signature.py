@@ -34,18 +34,20 @@ def several(given: str | Sequence[str], name: str) -> tuple[str, ...]:
     return texts
 
 
-def prove(given: str | None, secrets: Iterable[str], sign: Callable[[bytes], str]) -> None:
-    """One of the secrets makes the signature that was given. Raises ForgedError: none does, or none is given."""
+def prove(given: str | None, secrets: Iterable[str], *signs: Callable[[bytes], str]) -> None:
+    """One of the secrets makes the signature that was given, in one of these ways. Raises ForgedError: none does."""
     shown = (given or "").encode(errors="surrogateescape")
     # All are compared, so that the time tells nothing.
-    fits = [hmac.compare_digest(shown, sign(secret.encode()).encode()) for secret in secrets]
+    fits = [
+        hmac.compare_digest(shown, sign(secret.encode()).encode()) for secret in secrets for sign in signs
+    ]
     if not given or not any(fits):
         raise ForgedError
 
 
-def hmac_hex(body: bytes) -> Callable[[bytes], str]:
-    """HMAC-SHA256 of the body as hexadecimal digits, by the secret."""
-    return lambda secret: hmac.new(secret, body, hashlib.sha256).hexdigest()
+def hmac_hex(body: bytes, begin: str = "", kind: str = "sha256") -> Callable[[bytes], str]:
+    """HMAC of the body as hexadecimal digits, with ``begin`` before them, by the secret."""
+    return lambda secret: begin + hmac.new(secret, body, kind).hexdigest()
 
 
 def hmac_sha1_base64(body: bytes) -> Callable[[bytes], str]:

@@ -272,7 +272,7 @@ def renewed(
 def drafted(state: State, what: str, by: str, **more: object) -> Step:
     """A person, or the mode ``auto``, did something about a draft: told in the timeline, and published."""
     facts = {"by": by, **{name: value for name, value in more.items() if value}}
-    told = {**facts, "status": state.status.value, "revision": state.revision, "version": state.version}
+    told = {**facts, "revision": state.revision, "version": state.version}
     return Step(
         state, (Emit(f"draft.{what}", told),), (Note(f"draft_{what}", {**facts, "revision": state.revision}),)
     )

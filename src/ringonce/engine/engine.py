@@ -15,6 +15,7 @@ from ringonce.engine.inbox import Inbox
 from ringonce.engine.receipts import Receipts
 from ringonce.engine.settle import Decider, report
 from ringonce.errors import ConflictError, InputError, NotFoundError
+from ringonce.model.draft import DraftModes, DraftQuery
 from ringonce.model.policy import SECOND
 from ringonce.model.retention import Retention
 from ringonce.model.transition import Cancel, Resolve, Retry, Verdict
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``cycle`` in microseconds, ``grace``, ``oldest_snapshot`` in seconds, ``max_payload`` in bytes.
+    """``cycle`` in microseconds, ``grace``, ``oldest_snapshot``, ``stuck`` in seconds, ``max_payload`` in bytes.
 
     ``outbox``: the kinds of our own events that are published; None: all. ``audited``: the event types whose
     definitive failures are written to the audit.
@@ -55,8 +56,10 @@ class Settings:
     max_payload: int = 262_144
     outbox: frozenset[str] | None = None
     keep: Retention = field(default_factory=Retention)
+    drafts: DraftModes = field(default_factory=DraftModes)
     oldest_snapshot: float | None = 30.0
     audited: frozenset[str] = frozenset()
+    stuck: float | None = 900.0
 
 
 @dataclass(slots=True)
@@ -178,6 +181,10 @@ class Engine:
             self.telemetry.count("ringonce_events_total", count, verdict=verdict)
         return accepted
 
+    async def accept_own(self, event: NewEvent) -> Accepted:
+        """Store an event of ours. That others had it before, with other words, is nobody's mistake, nor counted."""
+        return (await self._store_events([event]))[0]
+
     async def _store_events(self, events: Sequence[NewEvent]) -> list[Accepted]:
         planning = self.plan
         accepted = await self.store.accept(events, planning, self.decide)
@@ -205,8 +212,9 @@ class Engine:
         return await self._by_person(id_, Cancel(by=by), tenant)
 
     async def retry(self, id_: UUID, *, by: str, force: bool = False, tenant: str | None = None) -> Settled:
-        """Send a failed or doubtful one again. Raises NotFoundError, ConflictError."""
-        return await self._by_person(id_, Retry(by=by, force=force), tenant)
+        """Send a failed or doubtful one again; a reply that is sent never. Raises NotFoundError, ConflictError."""
+        reply = force and bool(await self.store.drafts(DraftQuery(id=id_)))
+        return await self._by_person(id_, Retry(by=by, force=force, reply=reply), tenant)
 
     async def resolve(self, id_: UUID, verdict: Verdict, *, by: str, tenant: str | None = None) -> Settled:
         """Decide a doubt. Raises NotFoundError, ConflictError."""

@@ -93,6 +93,7 @@ def message_of(row: Row, content: Content, attempt: int) -> Message:
         row.priority,
         row.collapse,
         state.expires_at,
+        state.rests_on is not None,
     )
 
 

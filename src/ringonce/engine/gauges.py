@@ -23,6 +23,7 @@ class Gauges:
         """Nothing is asked before the first ``measure``."""
         self._engine = engine
         self._gone: set[str] = set()
+        self._stuck: set[str] = set()
 
     async def measure(self) -> None:
         """Set the gauges; tell a person once of each channel that is gone."""
@@ -50,6 +51,7 @@ class Gauges:
         oldest = item.oldest_due if item else None
         age = 0.0 if oldest is None else max(0, now - oldest) / 1_000_000
         telemetry.gauge("ringonce_oldest_pending_seconds", age, channel=name)
+        self._watch(name, age, working=lane is None and entry is not None and entry.channel.enabled)
         telemetry.gauge("ringonce_failed_backlog", item.retrying if item else 0, channel=name)
         telemetry.gauge("ringonce_looking", item.looking if item else 0, channel=name)
         off = entry is not None and not entry.channel.enabled
@@ -57,6 +59,19 @@ class Gauges:
         waiting = item.movable + item.paused if item else 0
         if waiting and reason in SILENT:
             telemetry.count("ringonce_channel_disabled_total", waiting, channel=name, reason=reason)
+
+    def _watch(self, name: str, age: float, *, working: bool) -> None:
+        """Tell a person once of each time that a channel which works does not keep up."""
+        longest = self._engine.settings.stuck
+        if longest is None or not working or age < longest:
+            self._stuck.discard(name)
+        elif name not in self._stuck:
+            self._stuck.add(name)
+            self._engine.telemetry.alert(
+                "stuck_backlog",
+                f"the oldest notification of {name} has been due for {age:.0f} s: are there workers enough?",
+                channel=name,
+            )
 
 
 def gone(engine: Engine, backlog: Iterable[str]) -> set[str]:

@@ -41,6 +41,9 @@ def number_of(row: Row) -> int:
 def no_call(entry: Entry, claimed: Claimed, now: int) -> Answered | Cancel | Expire | None:
     """Why no call is made, if so."""
     row = claimed.row
+    if row.state.next_attempt_at is None:
+        # Decided already, and delivered to us once more: only the lease is given up.
+        return Answered(number_of(row), STORED, begun=False)
     if row.state.expires_at is not None and row.state.expires_at <= now:
         return Expire()
     if claimed.address_changed and row.address and row.address.invalidated_at is None:

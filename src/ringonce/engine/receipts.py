@@ -87,16 +87,16 @@ class Receipts:
             for one in reports
             if one.kind not in OF_ADDRESSES
         ]
-        received = await engine.store.receive(arrivals, engine.decide)
+        received = await engine.store.receive(arrivals, engine.decide, self._accounts())
         self._carried_out(received, frozenset(Fate))
         return dict(Counter([Fate.TAKEN.value] * len(blocks) + [one.fate.value for one in received]))
 
     async def turn(self) -> float:
         """Look again for what early reports name. A duty of each worker; returns the seconds until the next turn."""
         engine = self._engine
-        if not any(entry.provider.receipts_by in _OF_MESSAGES for entry in engine.channels.all().values()):
+        if not any(entry.provider.receipts_by in _OF_MESSAGES for entry in engine.channels.ways().values()):
             return IDLE
-        received = await engine.store.look_again(engine.decide, limit=BATCH)
+        received = await engine.store.look_again(engine.decide, self._accounts(), limit=BATCH)
         self._carried_out(received, COUNTED_AGAIN)
         return 0.0 if len(received) >= BATCH else LOOK_EVERY
 
@@ -125,12 +125,15 @@ class Receipts:
             report.kind, report.reference, report.message_id, report.address, outcome, report.at, report.id
         )
 
+    def _accounts(self) -> dict[str, str]:
+        return {name: _account(entry) for name, entry in self._engine.channels.ways().items()}
+
     def _sharing(self, account: str) -> list[str]:
         """The channels that reach the same people by the same account: to block one of them is to block all."""
-        return [name for name, entry in self._engine.channels.all().items() if _account(entry) == account]
+        return [name for name, own in self._accounts().items() if own == account]
 
     def _entry(self, channel: str) -> Entry:
-        entry = self._engine.channels.get(channel)
+        entry = self._engine.channels.way(channel)
         if entry is None:
             raise NotFoundError(f"no channel {channel!r}", field="channel")
         return entry

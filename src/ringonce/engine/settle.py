@@ -65,6 +65,10 @@ LARGEST_BATCH = 500
 FALLBACK_POLICY = Policy()
 OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
+ALERT = "ringonce.alert"
+"""The type of the notifications that alerts become."""
+END_KINDS = frozenset({"exhausted", "worker_crash"})
+"""Alerts about the end of one notification; those of an audited type are each told by themselves."""
 OF_A_PAUSE = frozenset({"auth", "scope_paused"})
 """Alerts that tell of a pause: given when it begins, however many calls were under way and met it."""
 NOT_OURS = Refusal("lease_lost", "another worker asks the provider by now")
@@ -181,7 +185,8 @@ class Decider:
         if entry is None or entry.provider.receipts_by != "message_id" or attempt is None:
             return None
         accepted = isinstance(event, Answered | LateAnswer) and attempt.message_id is not None
-        return (attempt.account, attempt.message_id or "", attempt.number) if accepted else None
+        account = entry.channel.account or entry.provider.account
+        return (account, attempt.message_id or "", attempt.number) if accepted else None
 
     def _lane(self, row: Row, change: Change, event: TransitionEvent, result: Step) -> str | None:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
@@ -337,6 +342,7 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
     """Tell metrics and people what committed changes led to; like facts are counted together."""
     ends: Counter[tuple[str, str, Status]] = Counter()
     retried: Counter[tuple[str, str]] = Counter()
+    alerts: dict[tuple[str, str, str, str], list[str]] = {}
     for one in settled:
         row, write = one.row, one.write
         if row is None or write is None:
@@ -344,10 +350,8 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
         channel, tenant = row.channel, row.tenant
         for event in write.outbox:
             telemetry.tell(event)
-        for kind, text in write.alerts:
-            if kind in OF_A_PAUSE and write.pauses and not one.began:
-                continue
-            telemetry.alert(kind, text, channel=channel, tenant=tenant)
+        if write.alerts or (row.event_type == ALERT and write.changed):
+            _alert(telemetry, row, one, write, alerts)
         if write.changed:
             status = write.state.status
             ends[channel, tenant, status] += 1
@@ -355,9 +359,44 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
                 retried[channel, tenant] += 1
         for name in write.counters:
             telemetry.count(f"ringonce_{name}_total", channel=channel, tenant=tenant)
+    for (kind, channel, tenant, code), texts in alerts.items():
+        telemetry.alert(kind, texts[-1], len(texts), channel=channel, tenant=tenant, code=code)
     for (channel, tenant, status), count in ends.items():
         telemetry.count(
             "ringonce_status_changes_total", count, status=status.value, channel=channel, tenant=tenant
         )
     for (channel, tenant), count in retried.items():
         telemetry.count("ringonce_retry_sent_total", count, channel=channel, tenant=tenant)
+
+
+def _alert(
+    telemetry: Telemetry,
+    row: Row,
+    settled: Settled,
+    write: Write,
+    alike: dict[tuple[str, str, str, str], list[str]],
+) -> None:
+    """Raise what tells of one notification, and collect what is told of many together.
+
+    The end of an alert's own notification is never an alert of its kind, or it would lead to the next one.
+    """
+    state, channel, tenant = write.state, row.channel, row.tenant
+    code = state.last_error.code if state.last_error is not None else ""
+    if row.event_type == ALERT and write.changed and state.status is Status.FAILED and state.final:
+        telemetry.alert("alert_failed", f"an alert was not delivered: {code}", channel=channel, code=code)
+    for kind, text in write.alerts:
+        if kind in OF_A_PAUSE and write.pauses and not settled.began:
+            continue
+        if kind not in END_KINDS:
+            alike.setdefault((kind, channel, tenant, code), []).append(text)
+        elif write.failure is not None:
+            telemetry.alert(
+                "priority_failed",
+                f"{row.event_type}: {text}",
+                channel=channel,
+                tenant=tenant,
+                code=code,
+                notification=str(row.id),
+            )
+        elif row.event_type != ALERT:
+            alike.setdefault((kind, channel, tenant, code), []).append(text)

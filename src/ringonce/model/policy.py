@@ -23,6 +23,14 @@ class InDoubt(StrEnum):
     LOOKUP = "lookup"
 
 
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """How often, and for how long (microseconds, None: always), a provider changes what it has published."""
+
+    times: int
+    within: int | None = None
+
+
 class OnAuth(StrEnum):
     """What a refused credential does to the notification: wait for a good one, or fail."""
 

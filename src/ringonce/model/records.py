@@ -342,8 +342,7 @@ class Write:
     ``changed`` False: the state is as before. ``stored``: it goes into the recipient's inbox; ``read``: the
     recipient has read it, if that was not known before. ``due`` None: the dispatch row is deleted when the state is
     final or the lease is ours to give up, else left alone. ``attempt``: the row to insert or update. ``named``:
-    (account, message id, attempt), where the provider's reports will name nothing else. ``failure``: the row of the
-    audit.
+    (account, message id, attempt), where the provider reports by its id alone. ``failure``: the row of the audit.
     """
 
     state: State

@@ -26,6 +26,7 @@ class Retention:
     merged: int | None = 30 * DAY
     cancelled: int | None = 30 * DAY
     expired: int | None = 30 * DAY
+    drafts: int | None = None
     inbox_read: int | None = 90 * DAY
     inbox_unread: int | None = 365 * DAY
     attempts: int | None = None
@@ -42,7 +43,7 @@ class Retention:
     @property
     def youngest(self) -> int | None:
         """The age before which nothing of a notification can be removed; None: nothing ever is."""
-        ages = [getattr(self, status) for status in (*STATUSES, "attempts")]
+        ages = [getattr(self, status) for status in (*STATUSES, "attempts", "drafts")]
         return min((age for age in ages if age is not None), default=None)
 
 

@@ -166,10 +166,11 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A person wants it sent again. ``force`` also from sent, and over attempts that have no verdict."""
+    """A person wants it sent again. ``force`` also from sent (not a ``reply``), and over attempts without a verdict."""
 
     by: str
     force: bool = False
+    reply: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ringonce.core.render import Template
+    from ringonce.model.draft import Draft
     from ringonce.model.event import Event
     from ringonce.model.exchange import Answer, Request, SmsCenter, SmsDelivered
+    from ringonce.model.transition import TransitionEvent
 
     Deliver: TypeAlias = Callable[[Sequence[tuple[object, Answer]]], None]
     """Takes (token, answer) pairs."""
@@ -62,6 +64,9 @@ if TYPE_CHECKING:
 
     Decide: TypeAlias = Callable[["Row", "Change", bool, int], "Write"]
     """(row as locked, change, is the guard's lease still held, now) -> Write. Pure; may be called again."""
+
+    Renew: TypeAlias = Callable[[Draft, int], Sequence[TransitionEvent]]
+    """(draft under its lock, now) -> what is to happen to it. Pure; may be called again."""
 
     Guard: TypeAlias = Callable[["Row"], Awaitable[bool]]
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
@@ -216,8 +221,8 @@ class Telemetry(Protocol):
         """Set a gauge."""
         ...
 
-    def alert(self, kind: str, text: str, /, **labels: str) -> None:
-        """Tell a person: one log line and the counter ``ringonce_alerts_total``."""
+    def alert(self, kind: str, text: str, count: int = 1, /, **labels: str) -> None:
+        """Tell a person: one log line and the counter ``ringonce_alerts_total``. ``count``: so many at once."""
         ...
 
     @property

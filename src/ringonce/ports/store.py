@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
+    from ringonce.model.draft import Draft, DraftQuery, NewDraft
     from ringonce.model.notification import Address
     from ringonce.model.receipt import AddressReport, Arrival, Received
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         Planner,
         Query,
         ReadMark,
+        Renew,
         Row,
         Settled,
         Sibling,
@@ -284,12 +286,22 @@ class Store(Protocol):
 
     # reports of providers
     async def receive(
-        self, arrivals: Sequence[Arrival], decide: Decide, *, now: int | None = None
+        self,
+        arrivals: Sequence[Arrival],
+        decide: Decide,
+        accounts: Mapping[str, str],
+        *,
+        now: int | None = None,
     ) -> list[Received]:
-        """Commit what has come in, then, in a second transaction, carry out what is new; one fate for each."""
+        """Commit what has come in, then, in a second transaction, carry out what is new; one fate for each.
+
+        ``accounts``: channel -> the account that it sends by; nobody reports about what another one sent.
+        """
         ...
 
-    async def look_again(self, decide: Decide, *, limit: int = 200, now: int | None = None) -> list[Received]:
+    async def look_again(
+        self, decide: Decide, accounts: Mapping[str, str], *, limit: int = 200, now: int | None = None
+    ) -> list[Received]:
         """Look again for what reports name that came too early, or whose carrying out was broken off."""
         ...
 
@@ -341,6 +353,21 @@ class Store(Protocol):
         self, tenant: str, subject: str, decide: Decide, *, by: str = "", now: int | None = None
     ) -> list[Settled]:
         """Write the tombstone first, then cancel everything of the subject that is not yet final."""
+        ...
+
+    # drafts
+    async def put_draft(
+        self, new: NewDraft, plan: Planner, decide: Decide, renew: Renew, *, now: int | None = None
+    ) -> tuple[Draft, list[Settled]]:
+        """Make the draft of a key, or apply to the one that there is what ``renew`` asks for, in one transaction.
+
+        The text is replaced when a Regenerated among it changed something. The draft as it is then, and what came of
+        each event.
+        """
+        ...
+
+    async def drafts(self, query: DraftQuery) -> list[Draft]:
+        """Newest first."""
         ...
 
     # reading

@@ -4,17 +4,21 @@ Facts: https://github.com/discord/discord-api-docs (``developers/resources/webho
 ``topics/rate-limits.mdx``, ``topics/opcodes-and-status-codes.mdx``). The code in the body decides. The URL is
 address and credential at once, so what is wrong with it concerns nobody else; but 10,000 answers with 401, 403
 or 429 within ten minutes shut out this host, so dead webhooks are dropped. A nonce is for bots only: nothing
-makes a second send harmless.
+makes a second send harmless. Nothing is reported about what a webhook posted: the events of an app
+(``developers/events/webhook-events.mdx``) are proved and answered, and change nothing.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ringonce.provider import (
     JSON_API,
     Address,
+    Callback,
+    ConfigError,
     Content,
     Context,
     Features,
@@ -23,12 +27,18 @@ from ringonce.provider import (
     Message,
     OutcomeClass,
     Provider,
+    Report,
     Rule,
+    ed25519,
     fits,
+    fresh,
     http_url,
     json_call,
     together,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _HOME = "https://discord.com"
 _WEBHOOK = "discord/discord-api-docs resources/webhook.mdx"
@@ -98,8 +108,12 @@ RULES: tuple[Rule, ...] = (
 
 @dataclass(frozen=True)
 class DiscordOptions:
-    """``base_url``: where all webhooks are called; of a server that stands in."""
+    """``base_url``: where all webhooks are called; of a server that stands in.
 
+    ``public_key``: the app's, 64 hexadecimal digits, by which its events are proved.
+    """
+
+    public_key: str = ""
     base_url: str = _HOME
 
 
@@ -109,6 +123,8 @@ class Discord(Provider):
     name = "discord"
     title = "Discord (webhooks)"
     features = Features(max_text=_LONGEST, unit="utf16")
+    receipts_by = "nothing"
+    receipts_status = 204
     rules = tuple(replace(rule, provider_code="json:code") for rule in RULES)
     endpoints = True
     Options = DiscordOptions
@@ -118,6 +134,11 @@ class Discord(Provider):
         super().__init__(options)
         self._base = http_url(options.base_url, "base_url", usual=_HOME)
         self._url = f"{self._base}/api/v10/webhooks/"
+        if not re.fullmatch("([0-9a-fA-F]{64})?", options.public_key):
+            raise ConfigError(
+                "this is no key", field="public_key", mend="write the 64 digits of the app's page"
+            )
+        self._key = bytes.fromhex(options.public_key)
         host = rf"(?:{_OWN}|{re.escape(self._base)})/api(?:/v[0-9]{{1,2}})?/webhooks/"
         self._known = re.compile(f"(?:{host})?{_PATH}")
 
@@ -146,6 +167,14 @@ class Discord(Provider):
         body = {"content": _text(message.content), "allowed_mentions": {"parse": []}}
         joint = "&" if "?" in address.value else "?"
         return json_call(f"{self._url}{address.value}{joint}wait=true", body, context.timeout)
+
+    def receipts(self, callback: Callback, context: Context) -> Sequence[Report]:
+        """Nothing, of any event that is signed; a PING is one like all others. Raises ForgedError."""
+        stamp = callback.headers.get("x-signature-timestamp", "")
+        signed = stamp.encode(errors="surrogateescape") + callback.body
+        ed25519(self._key, callback.headers.get("x-signature-ed25519"), signed)
+        fresh(stamp, context.now)
+        return ()
 
 
 def _text(content: Content) -> str:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ringonce.provider import (
     JSON_API,
     JSON_HEADERS,
     Address,
+    Callback,
     Content,
     Context,
     Features,
@@ -23,20 +25,37 @@ from ringonce.provider import (
     Message,
     OutcomeClass,
     Provider,
+    Report,
+    ReportKind,
     Rule,
+    callbacks,
     digest,
     fits,
     http_url,
     json_call,
+    plain,
+    prove,
     secret_text,
+    several,
     together,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _HOME = "https://platform-api2.max.ru"
 _SCHEMA = "max-messenger-bot/max-bot-api-schemas schema_2026_07_01.yaml"
 _CLIENTS = "public clients: code and message change places"
 _LONGEST = 4_000
 _REFUSED = range(400, 500)
+_REPORTS = {
+    "bot_stopped": ReportKind.BLOCKED,
+    "dialog_removed": ReportKind.BLOCKED,
+    "bot_removed": ReportKind.BLOCKED,
+    "bot_started": ReportKind.UNBLOCKED,
+    "bot_added": ReportKind.UNBLOCKED,
+}
+"""Of a chat (``bot_removed``, ``bot_added``) the person is who did it, and of a dialog who it is with."""
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -100,9 +119,13 @@ RULES: tuple[Rule, ...] = (
 
 @dataclass(frozen=True)
 class MaxOptions:
-    """``token``: the bot's. ``base_url``: of a server that stands in."""
+    """``token``: the bot's. ``receipt_secret``: the ``secret`` of its subscription; several, while it is replaced.
+
+    ``base_url``: of a server that stands in.
+    """
 
     token: str = field(repr=False)
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     base_url: str = _HOME
 
 
@@ -113,6 +136,7 @@ class Max(Provider):
     title = "MAX (Bot API)"
     # The schema says characters and not which; UTF-16 code units are never fewer.
     features = Features(max_text=_LONGEST, unit="utf16")
+    receipts_by = "address"
     rules = tuple(replace(rule, provider_code="json:code") for rule in RULES)
     Options = MaxOptions
 
@@ -122,6 +146,7 @@ class Max(Provider):
         token = secret_text(options.token, "token", "write it as the bot's page gave it, without Bearer")
         self._url = f"{http_url(options.base_url, 'base_url', usual=_HOME)}/messages"
         self._headers = (*JSON_HEADERS, ("authorization", token))
+        self._secrets = several(options.receipt_secret, "receipt_secret")
 
     @cached_property
     def account(self) -> str:
@@ -152,3 +177,21 @@ class Max(Provider):
         kind, _, number = address.value.partition(":")
         body = {"text": fits(together(message.content), _LONGEST, "utf16")}
         return json_call(f"{self._url}?{kind}_id={number}", body, context.timeout, self._headers)
+
+    def receipts(self, callback: Callback, context: Context) -> Sequence[Report]:
+        """Who stopped the bot, or started it again (schema, Update: milliseconds).
+
+        Nothing is signed, the header repeats a secret (schema, /subscriptions). Raises ForgedError.
+        """
+        prove(callback.headers.get("x-max-bot-api-secret"), self._secrets, plain)
+        told = callbacks.document(callback.body)
+        what = str(told.get("update_type"))
+        kind = _REPORTS.get(what)
+        if kind is None:
+            return ()
+        chat, person = told.get("chat_id"), callbacks.at(told, "user").get("user_id")
+        meant = [("chat", callbacks.word(chat))]
+        if what not in {"bot_removed", "bot_added"}:
+            meant.append(("user", callbacks.word(person)))
+        at = callbacks.moment(told.get("timestamp"), 1_000)
+        return [Report(kind, address=f"{whom}:{number}", at=at) for whom, number in meant if number]

@@ -3,18 +3,20 @@
 Facts: https://api.slack.com/changelog/2016-05-17-changes-to-errors-for-incoming-webhooks and
 https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks. Answers are plain words, success is
 ``ok``, and there is no message id. The URL is address and credential at once, so what is wrong with it concerns
-nobody else. Nothing makes a second send harmless.
+nobody else. Nothing makes a second send harmless, and nothing is reported about what was posted: events of the app
+are proved and answered (https://docs.slack.dev/authentication/verifying-requests-from-slack), and change nothing.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ringonce.provider import (
     JSON_API,
     Address,
+    Callback,
     Content,
     Context,
     Features,
@@ -23,15 +25,21 @@ from ringonce.provider import (
     Message,
     OutcomeClass,
     Provider,
+    Report,
     Rule,
+    callbacks,
     fits,
+    fresh,
+    hmac_hex,
     http_url,
     json_call,
+    prove,
+    several,
     together,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
 _HOME = "https://hooks.slack.com"
 _CHANGES = "api.slack.com/changelog/2016-05-17-changes-to-errors-for-incoming-webhooks"
@@ -99,8 +107,12 @@ RULES: tuple[Rule, ...] = (
 
 @dataclass(frozen=True)
 class SlackOptions:
-    """``base_url``: where all webhooks are; another one for GovSlack or a server that stands in."""
+    """``base_url``: where all webhooks are; another one for GovSlack or a server that stands in.
 
+    ``receipt_secret``: the app's signing secret; several, while it is replaced.
+    """
+
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     base_url: str = _HOME
 
 
@@ -110,6 +122,7 @@ class Slack(Provider):
     name = "slack"
     title = "Slack (incoming webhooks)"
     features = Features(max_text=_LONGEST)
+    receipts_by = "nothing"
     rules = RULES
     endpoints = True
     Options = SlackOptions
@@ -118,6 +131,7 @@ class Slack(Provider):
         """Check the URL. Raises ConfigError."""
         super().__init__(options)
         self._url = f"{http_url(options.base_url, 'base_url', usual=_HOME)}/services/"
+        self._secrets = several(options.receipt_secret, "receipt_secret")
 
     def address(self, value: object) -> str:
         """A webhook's URL; kept is its path, so that the host is always the configured one. Raises InputError."""
@@ -140,6 +154,25 @@ class Slack(Provider):
         """The call. The text is shown as it is: no markup, and nobody is mentioned by it."""
         body = {"text": _text(message.content), "mrkdwn": False}
         return json_call(f"{self._url}{address.value}", body, context.timeout)
+
+    def receipts(self, callback: Callback, context: Context) -> Sequence[Report]:
+        """Nothing, of any event that is signed. Raises ForgedError."""
+        self._prove(callback, context)
+        return ()
+
+    def handshake(self, callback: Callback, context: Context) -> str | None:
+        """The challenge of ``url_verification``. Raises ForgedError."""
+        if b"url_verification" not in callback.body:
+            return None
+        self._prove(callback, context)
+        told = callbacks.document(callback.body)
+        return callbacks.word(told.get("challenge")) if told.get("type") == "url_verification" else None
+
+    def _prove(self, callback: Callback, context: Context) -> None:
+        stamp = callback.headers.get("x-slack-request-timestamp", "")
+        signed = f"v0:{stamp}:".encode(errors="surrogateescape") + callback.body
+        prove(callback.headers.get("x-slack-signature"), self._secrets, hmac_hex(signed, "v0="))
+        fresh(stamp, context.now)
 
 
 def _text(content: Content) -> str:

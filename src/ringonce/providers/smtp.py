@@ -14,28 +14,37 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import TYPE_CHECKING
 
 from ringonce.provider import (
     Address,
+    Callback,
     ConfigError,
     Content,
     Context,
     Fault,
     Features,
+    ForgedError,
     InDoubt,
     InputError,
     MailRequest,
-    MailServer,
     Message,
+    NotFoundError,
     OutcomeClass,
     Provider,
+    Report,
+    ReportKind,
     Rule,
     dkim,
+    dsn,
+    mail_server,
     mime,
     seal,
     verp,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _RFC5321 = "RFC 5321 section 4.2"
 _RFC3463 = "RFC 3463"
@@ -308,12 +317,13 @@ class Smtp(Provider):
     unknown_budget = 1
     transport = "smtp"
     rules = RULES
+    receipts_by = "reference"
     Options = SmtpOptions
 
     def __init__(self, options: SmtpOptions) -> None:
         """Read the URL, check the addresses and keys. Raises ConfigError."""
         super().__init__(options)
-        self._server = _server(options.url)
+        self._server = mail_server(options.url)
         self._sender = _configured(options.from_, "from")
         reply_to = _configured(options.reply_to, "reply_to") if options.reply_to else ""
         if len(options.from_name) > 200 or mime.CONTROL.search(options.from_name):
@@ -369,6 +379,30 @@ class Smtp(Provider):
             envelope_id=envelope_id,
         )
 
+    def receipts(self, callback: Callback, context: Context) -> Sequence[Report]:
+        """A mail that came back, as the mail server hands it on: RFC 3464's reports of it; anything else is nothing.
+
+        Such a report carries no signature. The return path does: only who has seen the mail on its way knows it.
+        """
+        if self._bounces is None:
+            raise NotFoundError(
+                "mails that come back are not looked at here",
+                field="channel",
+                mend="set bounces in the channel",
+            )
+        mail = dsn.returned(callback.body)
+        found = [one for place in mail.places for one in verp.references(place, self.options.bounces_secret)]
+        if not found:
+            raise ForgedError
+        if mail.answer is None:
+            return ()
+        if mail.action == "failed":
+            outcome = dsn.softened(self.outcome(mail.answer, context))
+            return (Report(ReportKind.FAILED, reference=found[0], outcome=outcome),)
+        # Handed on, or not yet delivered: it was taken, and more is not known.
+        kind = ReportKind.DELIVERED if mail.action == "delivered" else ReportKind.SENT
+        return (Report(kind, reference=found[0]),)
+
     def unsubscribed(self, token: str) -> tuple[str, str, str] | None:
         """What a token in a link of ours says."""
         options = self.options.unsubscribe
@@ -388,7 +422,6 @@ class Smtp(Provider):
 
 
 _REFERENCE = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
-_TLS = ("none", "auto", "starttls")
 _LINK = re.compile(r"https://[\x21\x23-\x3b\x3d\x3f-\x7e]+")
 
 
@@ -397,33 +430,6 @@ def _configured(value: str, key: str) -> str:
         return mime.mailbox(value)
     except InputError as error:
         raise ConfigError(error.message, field=key, mend=error.mend) from None
-
-
-def _server(url: str) -> MailServer:
-    """Raises ConfigError; its message never repeats the URL, which holds a password."""
-    mend = "write smtp://user:password@mail.example.com:587, special characters percent-encoded"
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        raise ConfigError("this is not a URL", field="url", mend=mend) from None
-    if parts.scheme not in {"smtp", "smtps"} or not host or parts.path not in {"", "/"} or parts.fragment:
-        raise ConfigError("this is not an smtp:// or smtps:// URL of a server", field="url", mend=mend)
-    query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    tls = query.pop("tls", "")
-    if query or (tls and (tls not in _TLS or parts.scheme == "smtps")):
-        raise ConfigError(
-            "the only setting behind ? is tls, for smtp:// alone", field="url", mend=f"tls={'|'.join(_TLS)}"
-        )
-    user = unquote(parts.username) if parts.username else None
-    password = unquote(parts.password) if parts.password else None
-    if (user is None) is not (password is None):
-        raise ConfigError("user and password belong together", field="url", mend=mend)
-    if parts.scheme == "smtps":
-        tls = "implicit"
-    elif not tls:
-        tls = "auto" if password is None or host in {"localhost", "127.0.0.1", "::1"} else "starttls"
-    return MailServer(host, port or (465 if tls == "implicit" else 587), tls, user, password)
 
 
 def _bounces(options: SmtpOptions) -> tuple[str, str] | None:

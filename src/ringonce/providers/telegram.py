@@ -11,11 +11,13 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ringonce.provider import (
     JSON_API,
     Address,
     Answer,
+    Callback,
     ConfigError,
     Content,
     Context,
@@ -27,13 +29,22 @@ from ringonce.provider import (
     Outcome,
     OutcomeClass,
     Provider,
+    Report,
+    ReportKind,
     Rule,
+    callbacks,
     digest,
     fits,
     http_url,
     json_call,
+    plain,
+    prove,
+    several,
     together,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CLIENT = "tdlib/telegram-bot-api Client.cpp"
 _MANAGER = "tdlib/telegram-bot-api ClientManager.cpp"
@@ -44,6 +55,12 @@ _MAY_NOT_WRITE = (
     r"not enough rights|no rights|need administrator rights|chat is restricted|WRITE_FORBIDDEN|CHAT_RESTRICTED"
     r"|CHAT_SEND_\w*FORBIDDEN|CHAT_ADMIN_REQUIRED|USER_BANNED"
 )
+_MEMBER = {
+    "kicked": ReportKind.BLOCKED,
+    "left": ReportKind.BLOCKED,
+    "member": ReportKind.UNBLOCKED,
+    "administrator": ReportKind.UNBLOCKED,
+}
 _WAIT = ("json:parameters.retry_after", r"text:retry after (\d+)")
 
 _IR = OutcomeClass.INVALID_RECIPIENT
@@ -190,9 +207,13 @@ RULES: tuple[Rule, ...] = (
 
 @dataclass(frozen=True)
 class TelegramOptions:
-    """``token``: as given by BotFather. ``base_url``: of a Bot API server of your own."""
+    """``token``: as given by BotFather. ``base_url``: of a Bot API server of your own.
+
+    ``receipt_secret``: the ``secret_token`` that was given to setWebhook; several, while it is replaced.
+    """
 
     token: str = field(repr=False)
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     base_url: str = "https://api.telegram.org"
 
 
@@ -202,6 +223,7 @@ class Telegram(Provider):
     name = "telegram"
     title = "Telegram"
     features = Features(max_text=_LONGEST, unit="utf16")
+    receipts_by = "address"
     rules = tuple(replace(rule, provider_code=f"json:{_WHY}") for rule in RULES)
     Options = TelegramOptions
 
@@ -214,6 +236,7 @@ class Telegram(Provider):
             )
         base = http_url(options.base_url, "base_url", usual="https://api.telegram.org")
         self._url = f"{base}/bot{options.token}/sendMessage"
+        self._secrets = several(options.receipt_secret, "receipt_secret")
 
     @cached_property
     def account(self) -> str:
@@ -246,6 +269,23 @@ class Telegram(Provider):
         """The call. Without a parse mode the text is shown as it is, whatever characters it holds."""
         chat: int | str = address.value if address.value.startswith("@") else int(address.value)
         return json_call(self._url, {"chat_id": chat, "text": _text(message.content)}, context.timeout)
+
+    def receipts(self, callback: Callback, context: Context) -> Sequence[Report]:
+        """Who blocked the bot, or unblocked it: the update ``my_chat_member`` (Bot API, ChatMemberUpdated).
+
+        Nothing is signed, the header repeats a secret (``WebhookActor.cpp``). Raises ForgedError.
+        """
+        prove(callback.headers.get("x-telegram-bot-api-secret-token"), self._secrets, plain)
+        told = callbacks.at(callbacks.document(callback.body), "my_chat_member")
+        kind = _MEMBER.get(str(callbacks.at(told, "new_chat_member").get("status")))
+        chat = callbacks.at(told, "chat")
+        number, name = callbacks.word(chat.get("id")), callbacks.word(chat.get("username"))
+        if kind is None or number is None:
+            return ()
+        # A group or channel may be known by its name, too; a person never is.
+        known = [number, *([f"@{name}"] if name and chat.get("type") != "private" else [])]
+        at = callbacks.moment(told.get("date"))
+        return [Report(kind, address=value, at=at) for value in known]
 
     @classmethod
     def outcome(cls, answer: Answer, context: Context) -> Outcome:

@@ -8,20 +8,32 @@ later, with the same codes; our reference is a parameter of that URL, so that ca
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
 
 import ringonce.provider as api
 from ringonce.provider import OutcomeClass as To
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SPEC = "twilio/twilio-oai spec/json/twilio_api_v2010.json"
 _2XX, _SID = range(200, 300), "^[SM]M[0-9a-f]{32}$"
 _LONGEST = 1_600
 _LONGEST_LIFE = 36_000  # seconds
 _GOOD = ("accepted", "scheduled", "queued", "sending", "sent", "delivered", "read", "partially_delivered")
+_REPORTS = {
+    **dict.fromkeys(("accepted", "scheduled", "queued", "sending", "sent"), api.ReportKind.SENT),
+    **dict.fromkeys(("delivered", "partially_delivered"), api.ReportKind.DELIVERED),
+    "read": api.ReportKind.READ,
+    **dict.fromkeys(("failed", "undelivered", "canceled"), api.ReportKind.FAILED),
+}
+_PORTS = {"https": 443, "http": 80}
 _FORMS = {"account_sid": "AC[A-Za-z0-9]{1,62}", "api_key": "(SK[A-Za-z0-9]{1,62})?", "auth_token": "[!-~]+"}
 _SENDER = "21212 21603 21606 21701 21703 30032 30033 30034"
 
@@ -60,7 +72,9 @@ class TwilioOptions:
     """``account_sid``, ``auth_token``: the account's. ``api_key``: an API key's SID, if ``auth_token`` is its secret.
 
     ``from``: a number, short code or sender name; or ``messaging_service``: a Messaging Service's SID.
-    ``status_callback``: where reports go. ``max_segments``: how many short messages one may become; 0: any number.
+    ``status_callback``: where reports go. ``receipt_secret``: the account's own token, by which they are signed, where
+    ``auth_token`` is another one; several, while it is replaced. ``max_segments``: how many short messages one may
+    become; 0: any number.
     """
 
     account_sid: str
@@ -69,6 +83,7 @@ class TwilioOptions:
     messaging_service: str = ""
     api_key: str = ""
     status_callback: str = ""
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     max_segments: int = 0
     base_url: str = "https://api.twilio.com"
 
@@ -82,6 +97,7 @@ class Twilio(api.Provider):
     answers_as = ("twilio_status",)
     features = api.Features(max_text=_LONGEST, unit="utf16")
     second_send = "shown again, billed"
+    receipts_by = "reference"
     rules = tuple(replace(rule, provider_code="json:code") for rule in RULES)
     Options = TwilioOptions
 
@@ -100,6 +116,8 @@ class Twilio(api.Provider):
         self._url = f"{base}/2010-04-01/Accounts/{options.account_sid}/Messages.json"
         callback = options.status_callback
         self._report = callback and api.http_url(callback, "status_callback", query=True)
+        own = () if options.api_key else (options.auth_token,)
+        self._secrets = (*own, *api.several(options.receipt_secret, "receipt_secret"))
         known = f"{options.api_key or options.account_sid}:{options.auth_token}".encode()
         self._headers = (
             ("content-type", "application/x-www-form-urlencoded"),
@@ -135,6 +153,48 @@ class Twilio(api.Provider):
             left = (message.expires_at - context.now) // 1_000_000
             form["ValidityPeriod"] = str(min(max(left, 1), _LONGEST_LIFE))
         return api.HttpRequest("POST", self._url, self._headers, urlencode(form).encode(), context.timeout)
+
+    def receipts(self, callback: api.Callback, context: api.Context) -> Sequence[api.Report]:
+        """The status in a callback; what is signed is the URL as it was called, and the form. Raises ForgedError.
+
+        A body that is no form is signed by its digest in the URL
+        (https://www.twilio.com/docs/usage/security#validating-requests).
+        """
+        query, form = dict(api.callbacks.query(callback)), api.callbacks.pairs(callback)
+        fields = "".join(key + value for key, value in sorted(set(form)))
+        signs = [
+            api.hmac_sha1_base64((url + fields).encode(errors="surrogateescape"))
+            for url in self._urls(callback)
+        ]
+        api.prove(callback.headers.get("x-twilio-signature"), self._secrets, *signs)
+        told: dict[str, object] = dict(form)
+        if not form and callback.body:
+            if query.get("bodySHA256") != hashlib.sha256(callback.body).hexdigest():
+                raise api.ForgedError
+            told = api.callbacks.document(callback.body)
+        status, sid = (
+            api.callbacks.word(told.get("MessageStatus")),
+            api.callbacks.word(told.get("MessageSid")),
+        )
+        kind = _REPORTS.get(status or "")
+        if kind is None:
+            return ()
+        code, outcome = api.callbacks.word(told.get("ErrorCode")) or "", None
+        if kind is api.ReportKind.FAILED:
+            body = json.dumps({"MessageStatus": status, "ErrorCode": code}).encode()
+            outcome = self.outcome(api.HttpAnswer(0, {}, body), context)
+        return (
+            api.Report(kind, query.get("reference"), sid, outcome=outcome, id=f"{sid} {kind.value} {code}"),
+        )
+
+    def _urls(self, callback: api.Callback) -> set[str]:
+        """The URL as it may have been called: with the usual port or without, or as it was set."""
+        parts = urlsplit(callback.url)
+        host, port = parts.hostname or "", _PORTS.get(parts.scheme)
+        urls = {callback.url, *(parts._replace(netloc=name).geturl() for name in (host, f"{host}:{port}"))}
+        if self._report and parts.query:
+            urls.add(f"{self._report.partition('?')[0]}?{parts.query}")
+        return urls
 
     @classmethod
     def outcome(cls, answer: api.Answer, context: api.Context) -> api.Outcome:

@@ -2,7 +2,8 @@
 
 HTTP is 200 whatever happened; the verdict is ``status`` in the body, and the names of its values are those that
 public clients of developers.viber.com/docs/api/rest-bot-api agree on. There is no Retry-After. ``tracking_data``
-is only given back with the person's next message: nothing makes a second send harmless.
+is only given back with the person's next message: nothing makes a second send harmless. Callbacks tell of a message by
+its token (https://github.com/Viber/viber-bot-python, README and ``viberbot/api/api.py``).
 """
 
 from __future__ import annotations
@@ -10,28 +11,40 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ringonce.provider import (
     JSON_API,
     JSON_HEADERS,
     Address,
+    Callback,
     ConfigError,
     Content,
     Context,
     Features,
+    HttpAnswer,
     HttpRequest,
     InputError,
     Message,
     OutcomeClass,
     Provider,
+    Report,
+    ReportKind,
     Rule,
+    callbacks,
     digest,
     fits,
+    hmac_hex,
     http_url,
     json_call,
+    prove,
     secret_text,
+    several,
     together,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _HOME = "https://chatapi.viber.com"
 _DOCS = "developers.viber.com/docs/api/rest-bot-api, Error codes"
@@ -39,6 +52,13 @@ _LONGEST = 7_000
 _LONGEST_NAME = 28
 _IR, _IP = OutcomeClass.INVALID_RECIPIENT, OutcomeClass.INVALID_PAYLOAD
 _A, _B = OutcomeClass.AUTH, OutcomeClass.BLOCKED
+_REPORTS = {
+    "delivered": ReportKind.DELIVERED,
+    "seen": ReportKind.READ,
+    "failed": ReportKind.FAILED,
+    "subscribed": ReportKind.UNBLOCKED,
+    "unsubscribed": ReportKind.BLOCKED,
+}
 
 
 def _says(name: str, cls: OutcomeClass, *status: int, source: str = _DOCS, drop: bool = False) -> Rule:
@@ -76,18 +96,28 @@ RULES: tuple[Rule, ...] = (
     ),
     *JSON_API,
 )
+REPORTED = Rule(
+    "viber.reported",
+    OutcomeClass.TRANSIENT,
+    "Viber/viber-bot-python README.md: a failure is told in words alone",
+    status=0,
+    json={"event": "failed"},
+    provider_code="json:desc",
+)
 
 
 @dataclass(frozen=True)
 class ViberOptions:
     """``token``: the bot's. ``sender``: who the message is from, at most 28 characters. ``avatar``: a picture's URL.
 
+    ``receipt_secret``: tokens besides this one by which callbacks may be signed, while it is replaced.
     ``base_url``: of a server that stands in.
     """
 
     token: str = field(repr=False)
     sender: str
     avatar: str = ""
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     base_url: str = _HOME
 
 
@@ -97,7 +127,8 @@ class Viber(Provider):
     name = "viber"
     title = "Viber (REST bot API)"
     features = Features(max_text=_LONGEST, unit="utf16")
-    rules = tuple(replace(rule, provider_code="json:status_message") for rule in RULES)
+    receipts_by = "message_id"
+    rules = (*(replace(rule, provider_code="json:status_message") for rule in RULES), REPORTED)
     Options = ViberOptions
 
     def __init__(self, options: ViberOptions) -> None:
@@ -111,6 +142,7 @@ class Viber(Provider):
         self._sender = {"name": options.sender, **({"avatar": options.avatar} if options.avatar else {})}
         self._url = f"{http_url(options.base_url, 'base_url', usual=_HOME)}/pa/send_message"
         self._headers = (*JSON_HEADERS, ("x-viber-auth-token", token))
+        self._secrets = (token, *several(options.receipt_secret, "receipt_secret"))
 
     @cached_property
     def account(self) -> str:
@@ -143,3 +175,25 @@ class Viber(Provider):
             "text": fits(together(message.content), _LONGEST, "utf16"),
         }
         return json_call(self._url, body, context.timeout, self._headers)
+
+    def receipts(self, callback: Callback, context: Context) -> Sequence[Report]:
+        """What a callback tells of a message, or of a person who left or came; its bytes are signed by the token.
+
+        The event ``webhook``, by which Viber tries the URL, holds nothing. Raises ForgedError.
+        """
+        prove(callback.headers.get("x-viber-content-signature"), self._secrets, hmac_hex(callback.body))
+        told = callbacks.document(callback.body)
+        kind = _REPORTS.get(str(told.get("event")))
+        if kind is None:
+            return ()
+        # https://developers.viber.com/docs/api/rest-bot-api, Callbacks: milliseconds.
+        at = callbacks.moment(told.get("timestamp"), 1_000)
+        if kind in {ReportKind.BLOCKED, ReportKind.UNBLOCKED}:
+            person = callbacks.word(told.get("user_id")) or callbacks.word(
+                callbacks.at(told, "user").get("id")
+            )
+            return (Report(kind, address=person, at=at),) if person else ()
+        outcome = (
+            self.outcome(HttpAnswer(0, {}, callback.body), context) if kind is ReportKind.FAILED else None
+        )
+        return (Report(kind, message_id=callbacks.word(told.get("message_token")), outcome=outcome, at=at),)

@@ -2,6 +2,8 @@
 
 Facts: developer.vonage.com/en/api/sms, …/en/api-errors/sms, …/messaging/sms/guides/troubleshooting-sms. The answer
 lists one entry for each part that a long text became. Nothing makes a second send harmless, and each part is billed.
+Reports carry ``client-ref``. They are signed by a field ``sig`` (…/getting-started/concepts/signing-messages), or by a
+token that holds a digest of the body (…/concepts/webhooks).
 """
 
 from __future__ import annotations
@@ -11,14 +13,25 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import ringonce.provider as api
 from ringonce.provider import OutcomeClass as To
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _ERRORS = "developer.vonage.com/en/api-errors/sms"
+_RECEIPTS = "developer.vonage.com/en/messaging/sms/guides/delivery-receipts"
+_CODE = "json:err-code"
 _PARTS = "policy: some parts of a text were taken and some refused, so it may or may not be shown"
 _2XX = range(200, 300)
+_REPORTS = {
+    **dict.fromkeys(("accepted", "buffered", "submitted"), api.ReportKind.SENT),
+    "delivered": api.ReportKind.DELIVERED,
+    **dict.fromkeys(("failed", "expired", "rejected", "undeliverable"), api.ReportKind.FAILED),
+}
 _FORMS = {"api_key": "[!-~]+", "api_secret": "[!-~]+", "from_": r"\+?[0-9]{3,15}|[A-Za-z0-9 ]{1,11}"}
 _LIFE = range(20_000, 604_800_001)  # milliseconds
 
@@ -27,6 +40,12 @@ def _said(name: str, cls: To, statuses: str, **more: object) -> api.Rule:
     """A refusal with one of these statuses."""
     told = {"status": tuple(statuses.split())}
     return api.Rule(f"vonage.{name}", cls, _ERRORS, status=_2XX, json=told, **more)  # type: ignore[arg-type]
+
+
+def _told(name: str, cls: To, codes: str, **more: object) -> api.Rule:
+    """A report with one of these codes (…/messaging/sms/guides/delivery-receipts). None proves an address dead."""
+    told = {"err-code": tuple(codes.split())}
+    return api.Rule(f"vonage.report_{name}", cls, _RECEIPTS, status=0, json=told, provider_code=_CODE, **more)  # type: ignore[arg-type]
 
 
 RULES: tuple[api.Rule, ...] = (
@@ -44,6 +63,13 @@ RULES: tuple[api.Rule, ...] = (
     api.Rule("vonage.unknown", To.TRANSIENT, _ERRORS, status=_2XX, text="^[1-9]", at="status"),
     *api.JSON_API,
 )
+REPORTED: tuple[api.Rule, ...] = (
+    _told("no_such_number", To.INVALID_RECIPIENT, "3 5 9"),
+    _told("barred", To.BLOCKED, "4"),
+    _told("payload", To.INVALID_PAYLOAD, "6 10 50 51 52 54"),
+    _told("account", To.AUTH, "15 16"),
+    api.Rule("vonage.reported", To.TRANSIENT, _RECEIPTS, status=0, provider_code=_CODE),
+)
 
 
 @dataclass(frozen=True)
@@ -51,13 +77,15 @@ class VonageOptions:
     """``api_key``, ``api_secret``: the account's. ``from``: a number, or a name of up to eleven letters and digits.
 
     ``status_callback``: where reports go; empty: where the account says. ``max_segments``: how many short messages one
-    may become; 0: any number.
+    may become; 0: any number. ``receipt_secret``: the account's signature secret, by which reports are signed with
+    SHA-256 or SHA-512 HMAC; several, while it is replaced.
     """
 
     api_key: str = field(repr=False)
     api_secret: str = field(repr=False)
     from_: str
     status_callback: str = ""
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     max_segments: int = 0
     base_url: str = "https://rest.nexmo.com"
 
@@ -70,7 +98,8 @@ class Vonage(api.Provider):
     title = "SMS by Vonage"
     features = api.Features()
     second_send = "shown again, billed"
-    rules = tuple(replace(rule, provider_code="json:status") for rule in RULES)
+    receipts_by = "reference"
+    rules = (*(replace(rule, provider_code="json:status") for rule in RULES), *REPORTED)
     Options = VonageOptions
 
     def __init__(self, options: VonageOptions) -> None:
@@ -82,6 +111,7 @@ class Vonage(api.Provider):
                 raise api.ConfigError("this is none", field=name.rstrip("_"), mend=mend)
         self._url = f"{api.http_url(options.base_url, 'base_url')}/sms/json"
         self._text = partial(api.sms_text, most=options.max_segments)
+        self._secrets = api.several(options.receipt_secret, "receipt_secret")
         self._report = {}
         if url := options.status_callback:
             callback = api.http_url(url, "status_callback", query=True)
@@ -120,12 +150,52 @@ class Vonage(api.Provider):
         headers = (("content-type", "application/x-www-form-urlencoded"), ("user-agent", "ringonce"))
         return api.HttpRequest("POST", self._url, headers, urlencode(form).encode(), context.timeout)
 
+    def receipts(self, callback: api.Callback, context: api.Context) -> Sequence[api.Report]:
+        """What a callback tells of a message: by a form, by JSON or by the query. Raises ForgedError."""
+        kind, _, token = callback.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            claims = api.hs256(token.strip(), self._secrets)
+            api.fresh(claims.get("iat"), context.now)
+            # The token covers the body and nothing else, so nothing else is read.
+            if claims.get("payload_hash") != sha256(callback.body).hexdigest():
+                raise api.ForgedError
+            told = _fields(callback)
+        else:
+            try:
+                told = _fields(callback) if callback.body else dict(api.callbacks.query(callback))
+            except api.InputError:
+                raise api.ForgedError from None  # the signature would stand in it
+            # The same fields in one order, and what would part them replaced.
+            signed = "".join(
+                f"&{key}={str(value).replace('&', '_').replace('=', '_')}"
+                for key, value in sorted(told.items())
+                if key != "sig"
+            ).encode(errors="surrogatepass")
+            ways = [api.hmac_hex(signed, kind=kind) for kind in ("sha256", "sha512")]
+            api.prove((api.callbacks.word(told.get("sig")) or "").lower(), self._secrets, *ways)
+            api.fresh(told.get("timestamp"), context.now)
+        word = api.callbacks.word
+        status, code = word(told.get("status")) or "", word(told.get("err-code")) or ""
+        what, id_ = _REPORTS.get(status), word(told.get("messageId")) or word(told.get("message_uuid"))
+        if what is None:
+            return ()
+        outcome = None
+        if what is api.ReportKind.FAILED:
+            outcome = self.outcome(api.HttpAnswer(0, {}, json.dumps({"err-code": code}).encode()), context)
+        reference = word(told.get("client-ref")) or word(told.get("client_ref"))
+        return (api.Report(what, reference, id_, outcome=outcome, id=f"{id_} {status} {code}"),)
+
     @classmethod
     def outcome(cls, answer: api.Answer, context: api.Context) -> api.Outcome:
         """All parts have one verdict, or none."""
         if isinstance(answer, api.HttpAnswer):
             answer = replace(answer, body=_joint(answer.body))
         return super().outcome(answer, context)
+
+
+def _fields(callback: api.Callback) -> dict[str, Any]:
+    form = api.callbacks.pairs(callback)
+    return dict(form) if form else api.callbacks.document(callback.body)
 
 
 def _joint(body: bytes) -> bytes:

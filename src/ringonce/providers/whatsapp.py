@@ -9,41 +9,61 @@ send harmless; ``biz_opaque_callback_data`` comes back with the webhook and can 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ringonce.provider import (
     JSON_API,
     JSON_HEADERS,
     Address,
+    Callback,
     ConfigError,
     Content,
     Context,
     Features,
+    HttpAnswer,
     HttpRequest,
     InDoubt,
     InputError,
     Message,
     OutcomeClass,
     Provider,
+    Report,
+    ReportKind,
     Rule,
+    callbacks,
     country,
     fits,
+    hmac_hex,
     http_url,
     json_call,
     phone,
+    plain,
+    prove,
     secret_text,
+    several,
     together,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _HOME = "https://graph.facebook.com"
 _DOCS = "developers.facebook.com/documentation/business-messaging/whatsapp/support/error-codes.md"
 _LONGEST = 4_096
 _A, _B, _T = OutcomeClass.AUTH, OutcomeClass.BLOCKED, OutcomeClass.TRANSIENT
 _IR, _IP = OutcomeClass.INVALID_RECIPIENT, OutcomeClass.INVALID_PAYLOAD
+_REPORTS = {
+    "sent": ReportKind.SENT,
+    "delivered": ReportKind.DELIVERED,
+    "read": ReportKind.READ,
+    "played": ReportKind.READ,
+    "failed": ReportKind.FAILED,
+}
 _R, _OFF = OutcomeClass.RATE_LIMITED, OutcomeClass.NOT_IMPLEMENTED
 
 _CODES: tuple[tuple[str, OutcomeClass, tuple[int, ...], dict[str, Any]], ...] = (
@@ -120,6 +140,7 @@ RULES: tuple[Rule, ...] = (
         f"{_DOCS}: a code that we do not know",
         status=0,
         json={"statuses.0.status": "failed"},
+        provider_code="json:statuses.0.errors.0.code",
     ),
 )
 
@@ -128,12 +149,15 @@ RULES: tuple[Rule, ...] = (
 class WhatsAppOptions:
     """``token``: of a system user. ``phone_number_id``: the sender's, from the app's page. ``version``: of the API.
 
-    ``base_url``: of a server that stands in.
+    ``receipt_secret``: the app secret, by which callbacks are signed; several, while one is replaced. ``verify_token``:
+    what the app's page sends when the callback's URL is set. ``base_url``: of a server that stands in.
     """
 
     token: str = field(repr=False)
     phone_number_id: str
     version: str = "v23.0"
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
+    verify_token: str = field(default="", repr=False)
     base_url: str = _HOME
 
 
@@ -147,6 +171,7 @@ class WhatsApp(Provider):
     in_doubt = InDoubt.HOLD
     hold_for = 600 * 1_000_000
     second_send = "shown again; a receipt can tell of the first"
+    receipts_by = "reference"
     rules = RULES
     Options = WhatsAppOptions
 
@@ -163,6 +188,8 @@ class WhatsApp(Provider):
         home = http_url(options.base_url, "base_url", usual=_HOME)
         self._url = f"{home}/{options.version}/{options.phone_number_id}/messages"
         self._headers = (*JSON_HEADERS, ("authorization", f"Bearer {token}"))
+        self._secrets = several(options.receipt_secret, "receipt_secret")
+        self._verify = several(options.verify_token, "verify_token")
 
     @cached_property
     def account(self) -> str:
@@ -195,6 +222,45 @@ class WhatsApp(Provider):
             **_said(message.content),
         }
         return json_call(self._url, body, context.timeout, self._headers)
+
+    def receipts(self, callback: Callback, context: Context) -> Sequence[Report]:
+        """The statuses in a callback, whose raw bytes are signed; they carry our reference. Raises ForgedError."""
+        prove(callback.headers.get("x-hub-signature-256"), self._secrets, hmac_hex(callback.body, "sha256="))
+        changes = [
+            change
+            for entry in callbacks.each(callbacks.document(callback.body).get("entry"))
+            for change in callbacks.each(entry.get("changes"))
+        ]
+        statuses = [
+            one for change in changes for one in callbacks.each(callbacks.at(change, "value").get("statuses"))
+        ]
+        return [
+            _report(one, _REPORTS[one["status"]], context)
+            for one in statuses
+            if one.get("status") in _REPORTS
+        ]
+
+    def handshake(self, callback: Callback, context: Context) -> str | None:
+        """The challenge of the app's page. Raises ForgedError: it does not know our ``verify_token``."""
+        asked = dict(callbacks.query(callback))
+        if callback.method != "GET" or "hub.challenge" not in asked:
+            return None
+        prove(asked.get("hub.verify_token"), self._verify, plain)
+        return asked["hub.challenge"]
+
+
+def _report(status: dict[str, Any], kind: ReportKind, context: Context) -> Report:
+    outcome = None
+    if kind is ReportKind.FAILED:
+        body = json.dumps({"statuses": [status]}).encode()
+        outcome = WhatsApp.outcome(HttpAnswer(0, {}, body), context)
+    return Report(
+        kind,
+        callbacks.word(status.get("biz_opaque_callback_data")),
+        callbacks.word(status.get("id")),
+        outcome=outcome,
+        at=callbacks.moment(status.get("timestamp")),
+    )
 
 
 def _said(content: Content) -> dict[str, object]:

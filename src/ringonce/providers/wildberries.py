@@ -1,8 +1,9 @@
 """Wildberries' seller API: the public answer to a customer's feedback or question.
 
 Facts: eslazarev/wildberries-sdk ``specs/09-communications.yaml``; dev.wildberries.ru. A feedback is answered by POST, a
-question by PATCH. An answer can be changed once, so that a second send may use that up: after a doubt what stands there
-is read first. That a feedback exists is not looked at: 204 says no more than that the call was well formed.
+question by PATCH. An answer can be changed once within 60 days, both by PATCH. A second send may use that up: after a
+doubt what stands there is read first. That a feedback exists is not looked at: 204 says no more than that the call was
+well formed.
 
 What is read back is the answer's text, in whatever state it is (``none``, ``reviewRequired``, ``wbRu``, ``rejected``:
 answers are moderated, and one that was rejected had arrived as well). Unconfirmed: whether a question's answer can be
@@ -63,6 +64,7 @@ class Wildberries(api.Provider):
     features = api.Features(title=False, max_text=_LONGEST)
     in_doubt = api.InDoubt.LOOKUP
     looks_up = True
+    edits = api.Edits(1, 60 * api.DAY)
     second_send = "may use up the only change"
     rules = tuple(replace(rule, provider_code="json:errorText") for rule in RULES)
     Options = WildberriesOptions
@@ -102,10 +104,10 @@ class Wildberries(api.Provider):
             raise api.InputError("an answer has two characters", field="content.text", mend="say more")
 
     def request(self, message: api.Message, address: api.Address, context: api.Context) -> api.HttpRequest:
-        """The call that publishes the answer."""
+        """The call that publishes the answer, or changes the published one."""
         kind, _, id_ = address.value.partition(":")
         said: dict[str, object] = {"text": message.content.text}
-        method, path = "POST", "/api/v1/feedbacks/answer"
+        method, path = "PATCH" if message.replaces else "POST", "/api/v1/feedbacks/answer"
         if kind == "question":
             method, path, said = "PATCH", "/api/v1/questions", {"answer": said, "state": "wbRu"}
         body = api.json_bytes({"id": id_, **said}, "content.text")

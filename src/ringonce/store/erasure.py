@@ -20,6 +20,7 @@ from ringonce.store.schema import (
     addresses,
     attempts,
     contents,
+    drafts,
     events,
     journal,
     notifications,
@@ -145,6 +146,12 @@ class Erasure:
             .where(among(contents.c.id, "ids"))
             .values(title=None, text=None, html=None, data=sa.literal("{}"))
         )
+        # Its digest stays, like those of the journal: what was answered once is not answered again.
+        self._unname = (
+            sa.update(drafts)
+            .where(among(drafts.c.notification_id, "ids"))
+            .values(name=sa.literal(ERASED), scenario=None)
+        )
         told = among(attempts.c.notification_id, "ids")
         self._unanswer = sa.update(attempts).where(told).values(answer=sa.literal(""), message_id=None)
         self._notes = sa.select(timeline.c.id, timeline.c.detail).where(
@@ -214,6 +221,7 @@ class Erasure:
         bodies = connection.execute(self._bodies, {"keys": self._dialect.listed(keys)}).all()
         self._rewrite(connection, names, bodies, alone, enter=False)
         connection.execute(self._blank, listed)
+        connection.execute(self._unname, listed)
         connection.execute(self._unanswer, listed)
         for id_, detail in connection.execute(self._notes, listed).all():
             scrubbed = dump(names.scrub(load(detail)))

@@ -9,7 +9,7 @@ from ringonce.model.receipt import Fate, Received
 from ringonce.store.upkeep import one_rows_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ringonce.model.receipt import AddressReport, Arrival
     from ringonce.ports import Decide
@@ -30,7 +30,12 @@ class Incoming:
     _blocks: Blocks
 
     async def receive(
-        self, arrivals: Sequence[Arrival], decide: Decide, *, now: int | None = None
+        self,
+        arrivals: Sequence[Arrival],
+        decide: Decide,
+        accounts: Mapping[str, str],
+        *,
+        now: int | None = None,
     ) -> list[Received]:
         """Commit what has come in, then carry out what is new; one fate for each."""
         if not arrivals:
@@ -38,7 +43,7 @@ class Incoming:
         at = self.backend.clock(now)
         new = await self.backend.run(lambda c: self._receipts.keep(c, arrivals, at))
         # What was known and is not done yet is looked at as well: its first answer may have been lost.
-        found = await self._look(sorted({one.key for one in arrivals}), decide, at)
+        found = await self._look(sorted({one.key for one in arrivals}), decide, accounts, at)
         known = [
             Received(one.channel, one.report.kind.value, Fate.DUPLICATE)
             for one in {one.key: one for one in arrivals}.values()
@@ -46,15 +51,19 @@ class Incoming:
         ]
         return found + known
 
-    async def look_again(self, decide: Decide, *, limit: int = 200, now: int | None = None) -> list[Received]:
+    async def look_again(
+        self, decide: Decide, accounts: Mapping[str, str], *, limit: int = 200, now: int | None = None
+    ) -> list[Received]:
         """Look again for what reports name that came too early, or whose carrying out was broken off."""
         at = self.backend.clock(now)
         keys = await self.backend.run(lambda c: self._receipts.due(c, limit, at), write=False)
-        return await self._look(keys, decide, at) if keys else []
+        return await self._look(keys, decide, accounts, at) if keys else []
 
-    async def _look(self, keys: Sequence[bytes], decide: Decide, at: int | None) -> list[Received]:
+    async def _look(
+        self, keys: Sequence[bytes], decide: Decide, accounts: Mapping[str, str], at: int | None
+    ) -> list[Received]:
         try:
-            return await self.backend.run(lambda c: self._receipts.look(c, keys, decide, at))
+            return await self.backend.run(lambda c: self._receipts.look(c, keys, decide, accounts, at))
         except Exception as error:
             if not one_rows_fault(error):
                 raise
@@ -63,7 +72,7 @@ class Incoming:
                 log.error("a report of a provider can not be carried out: %s", type(error).__name__)  # noqa: TRY400 - a trace quotes values
                 await self.backend.run(lambda c: self._receipts.postpone(c, keys, at))
                 return []
-        return [one for key in keys for one in await self._look([key], decide, at)]
+        return [one for key in keys for one in await self._look([key], decide, accounts, at)]
 
     async def prune_receipts(self, *, now: int | None = None) -> dict[str, int]:
         """Remove some of the reports, and of the ids that they may name, that are older than 30 days."""

@@ -22,7 +22,7 @@ from ringonce.model.retention import MARGIN, STATUSES, Pruned, Walk
 from ringonce.ports import PRUNE_LEASE
 from ringonce.store.failures import Failures
 from ringonce.store.remains import Remains
-from ringonce.store.schema import dispatch, events, inbox, journal, notifications, outbox
+from ringonce.store.schema import dispatch, drafts, events, inbox, journal, notifications, outbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     Place = tuple[object, ...] | None
     Step = Callable[[sa.Connection, Retention, Place, int, int], tuple[dict[str, int], int, Place]]
 
-_n, _d, _e, _j, _o, _i = notifications.c, dispatch.c, events.c, journal.c, outbox.c, inbox.c
+_n, _d, _e, _j, _o, _i, _f = (
+    *(notifications.c, dispatch.c, events.c, journal.c, outbox.c, inbox.c),
+    drafts.c,
+)
 _FIRST = sa.literal_column("1", sa.Integer)
 NEVER = 2**62
 PAGE = ("id", "created_at", "version", "changed_at", "status", "next_attempt_at")
@@ -67,8 +70,9 @@ class Pruning:
             unread = sa.select(_i.unread).where(_i.notification_id == _n.id).scalar_subquery()
             expanded = sa.select(_e.expanded).where(_e.key == _n.event_key).scalar_subquery()
             busy = _any(_d.id == _n.id, dispatch)
+            draft = _any(_f.notification_id == _n.id, drafts)
             return (
-                sa.select(*(_n[name] for name in PAGE), unread, expanded, busy)
+                sa.select(*(_n[name] for name in PAGE), unread, expanded, busy, draft)
                 .where(sa.tuple_(_n.created_at, _n.id) > sa.tuple_(at, id_), _n.created_at <= until)
                 .order_by(_n.created_at, _n.id)
                 .limit(size)
@@ -157,11 +161,15 @@ class Pruning:
         worn: dict[UUID, tuple[int, int]] = {}
         for values in found:
             row = dict(zip(PAGE, values, strict=False))
-            unread, expanded, busy = values[len(PAGE) :]
+            unread, expanded, busy, draft = values[len(PAGE) :]
             if busy is not None or (expanded is not None and not expanded):
                 continue
             facts = (row["version"], row["changed_at"])
-            if _over(keep, row, unread, now):
+            if draft is not None:
+                # With it would go what is known of an answer that is public: its attempts stay too.
+                if keep.drafts is not None and _final(row) and row["changed_at"] <= now - keep.drafts:
+                    gone[row["id"]] = facts
+            elif _over(keep, row, unread, now):
                 gone[row["id"]] = facts
             elif keep.attempts is not None and _final(row) and row["changed_at"] <= now - keep.attempts:
                 worn[row["id"]] = facts

@@ -28,7 +28,7 @@ from ringonce.store.schema import OPEN, attempts, provider_refs, receipts, timel
 from ringonce.store.values import load
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.model.receipt import Arrival
@@ -166,7 +166,12 @@ class Receipts:
     # --- carrying out -----------------------------------------------------------------------------------------
 
     def look(
-        self, connection: sa.Connection, keys: Collection[bytes], decide: Decide, now: int | None
+        self,
+        connection: sa.Connection,
+        keys: Collection[bytes],
+        decide: Decide,
+        accounts: Mapping[str, str],
+        now: int | None,
     ) -> list[Received]:
         """Find what reports mean and carry it out; what nobody else is at work on, and what is not done yet."""
         found = connection.execute(self._take, {"keys": self._dialect.listed(sorted(keys))})
@@ -177,7 +182,7 @@ class Receipts:
         kept.sort(key=lambda one: (one.kind not in ARRIVALS, one.at or 0))
         meant = self._meant(connection, kept)
         locked, time = self._settler.lock(connection, (id_ for id_, _, _ in meant.values()), now)
-        facts = _Facts(self, connection, locked, kept, meant, time)
+        facts = _Facts(self, connection, locked, kept, meant, accounts, time)
         changes: list[tuple[Kept, Change]] = []
         result: list[Received] = []
         seen: list[tuple[bytes, int | None, UUID | None, int | None]] = []
@@ -242,8 +247,10 @@ class _Facts:
         locked: dict[UUID, Locked],
         kept: Sequence[Kept],
         meant: dict[bytes, tuple[UUID, int | None, int | None]],
+        accounts: Mapping[str, str],
         now: int,
     ) -> None:
+        self._accounts = accounts
         self._now = now
         self._locked = locked
         self._meant = meant
@@ -263,6 +270,10 @@ class _Facts:
         desk, state = item.dispatched, item.state
         running = desk.attempt if desk is not None and desk.started_at is not None else None
         if number is None:
+            if one.channel != item.row.channel and self._accounts.get(item.row.channel) != one.account:
+                return (
+                    Fate.UNKNOWN
+                )  # nobody reports about what others sent; of the provider's own id the key says it
             number = attempt_of(
                 known,
                 revision=revision or 1,
@@ -271,7 +282,7 @@ class _Facts:
                 rests_on=state.rests_on,
             )
         told = next((attempt for attempt in known if attempt.number == number), None)
-        if number is None or not _own(one, item, told):
+        if number is None:
             return Fate.UNKNOWN
         arrived = one.kind in ARRIVALS
         if told is None or (running is not None and not arrived):
@@ -290,12 +301,6 @@ class _Facts:
     def number(change: Change) -> int:
         """The attempt that a change is about."""
         return change.event.attempt if isinstance(change.event, Receipt) else 0
-
-
-def _own(one: Kept, item: Locked, told: AttemptRow | None) -> bool:
-    """It came from whom the notification was given to: nobody reports about what others sent."""
-    account = item.row.account if told is None else told.account
-    return account == one.account or item.row.channel == one.channel
 
 
 def _outcome(one: Kept, told: AttemptRow) -> Outcome | None:

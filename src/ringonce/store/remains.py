@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.model.policy import DAY
-from ringonce.store.schema import attempts, contents, events, inbox, notifications, timeline
+from ringonce.store.schema import attempts, contents, drafts, events, inbox, notifications, timeline
 from ringonce.store.values import load_numbers
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Remains:
             .returning(_a.notification_id, _a.revision, _a.number, _a.doubt, _a.outcome, _a.late)
         )
         self._timeline = sa.delete(timeline).where(among(timeline.c.notification_id, "ids"))
+        self._drafts = sa.delete(drafts).where(among(drafts.c.notification_id, "ids"))
         self._inbox = sa.delete(inbox).where(among(inbox.c.notification_id, "ids"))
         # One look through the index of the event for each content: as EXISTS it could become a join of all rows.
         self._told = dialect.given("r", event=_n.event_key.type, content=_n.content_id.type)
@@ -81,6 +82,7 @@ class Remains:
             for name, statement in (
                 ("timeline", self._timeline),
                 ("inbox", self._inbox),
+                ("drafts", self._drafts),
                 ("notifications", self._drop),
             ):
                 counts[name] = connection.execute(statement, only).rowcount

@@ -327,6 +327,21 @@ cancellations = sa.Table(
     _column("at", Time),
 )
 
+# Which notification answers what. The key is a digest of tenant, channel and name; facts are the notification's.
+drafts = sa.Table(
+    PREFIX + "drafts",
+    metadata,
+    _column("key", Digest, primary_key=True),
+    _column("tenant", Words),
+    _column("channel", Words),
+    _column("name", Words),
+    _column("notification_id", sa.Uuid),
+    _empty("scenario", Words),
+    _column("mode", Words),
+    _column("created_at", Time),
+    _column("updated_at", Time),
+)
+
 lanes = sa.Table(
     PREFIX + "lanes",
     metadata,
@@ -437,6 +452,9 @@ _index("receipts_age", receipts.c.created_at, receipts.c.key)
 _index("receipts_open", receipts.c.look_at, where=OPEN)
 _index("receipts_ref", receipts.c.ref, where=sa.and_(OPEN, receipts.c.ref.is_not(None)))
 _index("outbox_event", outbox.c.event_key, unique=True)
+_index("drafts_notification", drafts.c.notification_id, unique=True)
+_index("drafts_name", drafts.c.tenant, drafts.c.name)
+_index("drafts_created", drafts.c.created_at, drafts.c.notification_id)
 
 
 def create(connection: sa.Connection, revision: str) -> None:

@@ -354,7 +354,7 @@ class Settler:
                 desk = item.dispatched = item.desk(max(now, wanted.at or now))
             desk.free(wanted.purpose, wanted.at, armed=wanted.armed)
             desk.lane = wanted.lane or desk.lane
-        elif state.final and (moving or held):
+        elif state.idle and (moving or held):
             item.dispatched = None
         elif held and desk is not None and moving:
             # Changed, and no due work is named: it waits where the sweep sees it, for everything has an end.

@@ -13,6 +13,7 @@ from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.blocks import Blocks
 from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
+from ringonce.store.drafts import Drafts, DraftTable
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
 from ringonce.store.floor import Floor
@@ -70,7 +71,7 @@ CANCEL_AT_ONCE = 500
 """Notifications of one subject that are cancelled in one transaction."""
 
 
-class SqlStore(Upkeep, SmallTables, Incoming):
+class SqlStore(Upkeep, SmallTables, Incoming, DraftTable):
     """``ports.Store`` on SQLite or PostgreSQL."""
 
     def __init__(
@@ -103,6 +104,7 @@ class SqlStore(Upkeep, SmallTables, Incoming):
         self._erasure = Erasure(dialect, self._settler)
         self._sweeps = Sweeps(dialect, self._settler, self._lots)
         self._intake = Intake(dialect, self._addresses, self._duties, self._settler, decode)
+        self._drafts = Drafts(dialect, self._duties, self._intake, self._settler)
         self._reading = Reading(dialect)
         self._looks = Looks(dialect, self._reading)
         self._moves = Moves(dialect)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ringonce.errors import InputError
+from ringonce.vendors import reports
 from ringonce.vendors.http import Call, HttpStandIn, Reply
 from ringonce.vendors.standin import arguments, common
 
@@ -98,6 +99,9 @@ def plain(status: int, text: str) -> Reply:
 def run(make: type[ChatApi], description: str, *needed: str) -> None:
     """Run a stand-in as a program. ``needed``: names of what it must be given, for example ``token``."""
     parser = arguments(description)
+    reporting = issubclass(make, reports.Reporter)
+    if reporting:
+        reports.options(parser)
     for name in needed:
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument(
@@ -115,4 +119,5 @@ def run(make: type[ChatApi], description: str, *needed: str) -> None:
             raise InputError(f"{pair!r} names no word", field="refused", mend="write ADDRESS=WORD")
         refused[address] = reason
     given = {name.replace("-", "_"): getattr(options, name.replace("-", "_")) for name in needed}
+    given |= reports.chosen(options) if reporting else {}
     make(**given, refused=refused, **common(options)).run_until_stopped()

@@ -59,6 +59,12 @@ class HttpStandIn(StandIn):
         """The vendor's way to say ``fault.status``."""
         return Reply(fault.status, fault.body or b"", fault.headers)
 
+    async def accepted(self, call: Call, reply: Reply) -> None:
+        """Something was accepted, and is not answered yet."""
+
+    def answered(self, call: Call, reply: Reply) -> None:
+        """What was accepted is answered, or will never be."""
+
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve requests until the client closes or a fault ends it."""
         while True:
@@ -75,15 +81,21 @@ class HttpStandIn(StandIn):
                 label = fault.label if fault is not None and fault.accepts and reply.accepted else ""
                 verdict = label or reply.verdict or str(reply.status)
                 self.ledger.record(reference, address, verdict, accepted=reply.accepted)
+                if reply.accepted:
+                    await self.accepted(call, reply)
             else:
                 self.ledger.record(reference, address, fault.label, accepted=False)
                 reply = self.refusal(fault)
             if fault is not None and fault.verb not in {"delay", "status"}:
+                if reply.accepted:
+                    self.answered(call, reply)
                 await break_off(fault, reader, writer)
                 return
             close = call.headers.get("connection", "").lower() == "close"
             _write(writer, reply, close=close)
             await writer.drain()
+            if reply.accepted:
+                self.answered(call, reply)
             if close:
                 return
 

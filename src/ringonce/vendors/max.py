@@ -7,11 +7,13 @@ As a program: ``python -m ringonce.vendors.max --token x --refused user:42=chat.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ringonce.vendors.bodies import document, reply
 from ringonce.vendors.chat import ChatApi, Said, run
+from ringonce.vendors.reports import Planned, Reporter, Signed, Told
 
 if TYPE_CHECKING:
     from ringonce.vendors.http import Call, Reply
@@ -21,7 +23,7 @@ _STATUS = {"verify.token": 401, "chat.denied": 403, "chat.not.found": 404}
 _CODE = {429: "too.many.requests", 500: "internal.error", 503: "service.unavailable"}
 
 
-class MaxApi(ChatApi):
+class MaxApi(Reporter, ChatApi):
     """Knows one bot, by its token; everybody exists but those that are refused."""
 
     def __init__(self, token: str, **more: Any) -> None:
@@ -53,6 +55,22 @@ class MaxApi(ChatApi):
         """An error by its code."""
         message = "error.dialog.suspended" if word == "chat.denied" else word
         return reply(_STATUS.get(word, 400), {"code": word, "message": message})
+
+    def about(self, call: Call, reply: Reply) -> Told:
+        """The message's id."""
+        return Told(
+            address=self.said(call).address, message_id=json.loads(reply.body)["message"]["body"]["mid"]
+        )
+
+    def callback(self, told: Told, report: Planned, secret: str) -> Signed:
+        """An update: ``blocked`` (``bot_stopped``), ``unblocked`` (``bot_started``), or a type of its own name."""
+        kind = {"blocked": "bot_stopped", "unblocked": "bot_started"}.get(report.word, report.word)
+        number = int(told.address.partition(":")[2])
+        update: dict[str, object] = {"update_type": kind, "timestamp": int(report.moment * 1000)}
+        update["chat_id"] = number if told.address.startswith("chat:") else number + 1
+        update["user"] = {"user_id": number, "first_name": "Ada", "is_bot": False}
+        headers = {"Content-Type": "application/json", "X-Max-Bot-Api-Secret": secret}
+        return Signed(told.url or self.reports_to, headers, json.dumps(update).encode())
 
     def fails(self, status: int) -> Reply:
         """An error by its status."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
+from ringonce.vendors.dsn import Taken, hand_in, report
 from ringonce.vendors.standin import StandIn, arguments, break_off, common
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 MAX_MESSAGE = 32 * 1024 * 1024
 _MESSAGE_ID = re.compile(rb"^Message-ID:\s*<?([^>\r\n]*)>?", re.IGNORECASE | re.MULTILINE)
 _PATH = re.compile(rb"(?:FROM|TO):\s*<([^>]*)>", re.IGNORECASE)
+_ENVELOPE_ID = re.compile(rb"\bENVID=([^ ]+)", re.IGNORECASE)
 _TEXTS = {
     421: "4.3.2 service not available, closing",
     450: "4.2.0 greylisted, please try again later",
@@ -45,13 +48,27 @@ class MailServer(StandIn):
         greylist: the first mail of each (sender, recipient) is refused with 450; True: for all recipients,
             or those that are.
         unknown: recipients that are refused with 550 5.1.1.
+        bounce: recipients whose mail is taken and comes back later: 5.1.1, user unknown.
+        bounces_to: the URL to which the reports of it are posted (``POST /v1/receipts/email``); else see ``taken``.
         more: see StandIn.
     """
 
     def __init__(
-        self, *, greylist: bool | Collection[str] = False, unknown: Collection[str] = (), **more: Any
+        self,
+        *,
+        greylist: bool | Collection[str] = False,
+        unknown: Collection[str] = (),
+        bounce: Collection[str] = (),
+        bounces_to: str = "",
+        **more: Any,
     ) -> None:
         super().__init__(**more)
+        self._bounce = frozenset(bounce)
+        self._bounces_to = bounces_to
+        self.taken: list[Taken] = []
+        """What was taken for those whose mail comes back, in order: ``vendors.dsn.report`` makes a report of one."""
+        self.answers: list[int] = []
+        """The statuses with which the posted reports were answered; 0: there was no answer."""
         self._greylist = greylist if isinstance(greylist, bool) else frozenset(greylist)
         self._unknown = frozenset(unknown)
         self._tried: set[tuple[str, str]] = set()
@@ -67,13 +84,15 @@ class MailServer(StandIn):
         writer.write(b"220 stand-in ESMTP\r\n")
         sender: str | None = None
         recipients: list[str] = []
+        envelope_id = ""
         while True:
             line = (await reader.readuntil(b"\n")).rstrip(b"\r\n")
             verb = line.split(b" ", 1)[0].upper()
             match verb:
                 case b"EHLO":
                     writer.write(
-                        b"250-stand-in\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250 SIZE %d\r\n" % MAX_MESSAGE
+                        b"250-stand-in\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n250-DSN\r\n250 SIZE %d\r\n"
+                        % MAX_MESSAGE
                     )
                 case b"HELO" | b"NOOP":
                     writer.write(b"250 ok\r\n")
@@ -86,6 +105,8 @@ class MailServer(StandIn):
                         writer.write(b"501 5.5.4 syntax: MAIL FROM:<address>\r\n")
                     elif not await self._failed("MAIL", "", reader, writer):
                         sender, recipients = found[1].decode("utf-8", "replace"), []
+                        named = _ENVELOPE_ID.search(line)
+                        envelope_id = named[1].decode("ascii", "replace") if named else ""
                         writer.write(b"250 2.1.0 ok\r\n")
                 case b"RCPT":
                     found = _PATH.search(line)
@@ -104,7 +125,15 @@ class MailServer(StandIn):
                     if sender is None or not recipients:
                         writer.write(b"503 5.5.1 RCPT first\r\n")
                     elif not await self._failed("DATA", recipients[0], reader, writer):
-                        await self._message(recipients, reader, writer)
+                        message = await self._message(recipients, reader, writer)
+                        if message is not None:
+                            self._come_back(
+                                [
+                                    Taken(sender, one, message, envelope_id)
+                                    for one in recipients
+                                    if one in self._bounce
+                                ]
+                            )
                         sender, recipients = None, []
                 case b"QUIT":
                     writer.write(b"221 2.0.0 bye\r\n")
@@ -125,7 +154,8 @@ class MailServer(StandIn):
 
     async def _message(
         self, recipients: list[str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    ) -> bytes | None:
+        """The message if it was taken."""
         writer.write(b"354 end with a dot\r\n")
         await writer.drain()
         lines: list[bytes] = []
@@ -146,8 +176,19 @@ class MailServer(StandIn):
             self.ledger.record(reference, address, label, accepted=not refused)
         if fault is None or fault.verb == "delay":
             writer.write(b"250 2.0.0 queued\r\n")
-        else:
-            await self._perform(fault, reader, writer)
+            return b"".join(lines)
+        await self._perform(fault, reader, writer)
+        return None
+
+    def _come_back(self, mails: list[Taken]) -> None:
+        self.taken += mails
+        if mails and self._bounces_to:
+            # In a thread of its own: who is told may be busy with the very mail.
+            threading.Thread(target=self._report, args=(mails,), daemon=True).start()
+
+    def _report(self, mails: list[Taken]) -> None:
+        for mail in mails:
+            self.answers.append(hand_in(self._bounces_to, report(mail)))
 
     async def _failed(
         self, stage: str, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -191,8 +232,18 @@ def main() -> None:
     parser = arguments("A mail server that fails as it is told.")
     parser.add_argument("--greylist", action="store_true", help="refuse the first mail of each pair")
     parser.add_argument("--unknown", action="append", default=[], metavar="ADDRESS")
+    parser.add_argument(
+        "--bounce", action="append", default=[], metavar="ADDRESS", help="its mail comes back"
+    )
+    parser.add_argument("--bounces-to", default="", metavar="URL", help="where reports of that are posted")
     options = parser.parse_args()
-    MailServer(greylist=options.greylist, unknown=options.unknown, **common(options)).run_until_stopped()
+    MailServer(
+        greylist=options.greylist,
+        unknown=options.unknown,
+        bounce=options.bounce,
+        bounces_to=options.bounces_to,
+        **common(options),
+    ).run_until_stopped()
 
 
 if __name__ == "__main__":

@@ -9,11 +9,13 @@ As a program: ``python -m ringonce.vendors.telegram --token 1:x --blocked 42 --f
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
 from ringonce.vendors.bodies import JSON, document, reply
-from ringonce.vendors.http import Call, HttpStandIn, Reply
+from ringonce.vendors.http import Call, Reply
+from ringonce.vendors.reports import Planned, Reporter, Signed, Told, chosen, options
 from ringonce.vendors.standin import arguments, common
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ _TEXTS = {
 }
 
 
-class TelegramApi(HttpStandIn):
+class TelegramApi(Reporter):
     """Knows one bot and what is special about some chats; all other chats exist.
 
     Args:
@@ -43,7 +45,7 @@ class TelegramApi(HttpStandIn):
         unknown: chats that do not exist (400, ``chat not found``).
         migrated: group chats that became supergroups: old id -> new id.
         reference: (chat, text) -> the sender's reference, for the ledger; the protocol carries none.
-        more: see StandIn.
+        more: see Reporter, whose ``receipt_secret`` is the webhook's ``secret_token``.
     """
 
     def __init__(
@@ -105,6 +107,27 @@ class TelegramApi(HttpStandIn):
         }
         return reply(200, {"ok": True, "result": result}, accepted=True)
 
+    def about(self, call: Call, reply: Reply) -> Told:
+        """The chat."""
+        return Told(*self.identify(call), message_id=str(json.loads(reply.body)["result"]["message_id"]))
+
+    def callback(self, told: Told, report: Planned, secret: str) -> Signed:
+        """The update ``my_chat_member``: ``blocked``, ``unblocked``, or a member's status of the Bot API."""
+        status = {"blocked": "kicked", "unblocked": "member"}.get(report.word, report.word)
+        person = {"id": int(told.address), "is_bot": False, "first_name": "Ada"}
+        body = {
+            "update_id": int(report.moment * 1000),
+            "my_chat_member": {
+                "chat": {"id": int(told.address), "type": "private", "first_name": "Ada"},
+                "from": person,
+                "date": int(report.moment),
+                "old_chat_member": {"user": {"id": 1, "is_bot": True}, "status": "member"},
+                "new_chat_member": {"user": {"id": 1, "is_bot": True}, "status": status},
+            },
+        }
+        headers = {"Content-Type": "application/json", "X-Telegram-Bot-Api-Secret-Token": secret}
+        return Signed(told.url or self.reports_to, headers, json.dumps(body).encode())
+
     def refusal(self, fault: Fault) -> Reply:
         """An error as the Bot API words it."""
         if fault.body is not None:
@@ -130,9 +153,10 @@ def main() -> None:
     parser.add_argument("--token", required=True)
     parser.add_argument("--blocked", action="append", default=[], metavar="CHAT")
     parser.add_argument("--unknown", action="append", default=[], metavar="CHAT")
-    options = parser.parse_args()
+    options(parser)
+    given = parser.parse_args()
     TelegramApi(
-        options.token, blocked=options.blocked, unknown=options.unknown, **common(options)
+        given.token, blocked=given.blocked, unknown=given.unknown, **chosen(given), **common(given)
     ).run_until_stopped()
 
 

@@ -8,12 +8,16 @@ As a program: ``python -m ringonce.vendors.twilio --account AC1 --token t --stop
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
+import json
 import uuid
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from ringonce.vendors.bodies import form, reply
-from ringonce.vendors.http import Call, HttpStandIn, Reply
+from ringonce.vendors.http import Call, Reply
+from ringonce.vendors.reports import Planned, Reporter, Signed, Told, chosen, options
 from ringonce.vendors.standin import arguments, common
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ MAX_BODY = 1_600
 _CODES = {400: 21617, 401: 20003, 403: 20005, 404: 20404, 429: 20429, 500: 20500, 503: 20503}
 
 
-class TwilioApi(HttpStandIn):
+class TwilioApi(Reporter):
     """Knows one account and what is special about some numbers.
 
     Args:
@@ -34,7 +38,7 @@ class TwilioApi(HttpStandIn):
         stopped: numbers whose person sent STOP (21610).
         invalid: numbers that there are not (21211).
         closed: what numbers of countries begin with that the account may not send to (21408); may be changed.
-        more: see StandIn.
+        more: see Reporter. Callbacks go where the call says, signed by the account's token.
     """
 
     def __init__(
@@ -47,8 +51,8 @@ class TwilioApi(HttpStandIn):
         closed: Collection[str] = (),
         **more: Any,
     ) -> None:
-        super().__init__(**more)
-        self._path = f"/2010-04-01/Accounts/{account}/Messages.json"
+        super().__init__(**{**more, "receipt_secret": more.get("receipt_secret") or token})
+        self._account, self._path = account, f"/2010-04-01/Accounts/{account}/Messages.json"
         self._known = f"Basic {base64.b64encode(f'{account}:{token}'.encode()).decode()}"
         self.closed = set(closed)
         self._stopped, self._invalid = frozenset(stopped), frozenset(invalid)
@@ -85,6 +89,30 @@ class TwilioApi(HttpStandIn):
         body = {"sid": told["sid"], "status": "queued", "error_code": None, "error_message": None}
         return reply(201, body, accepted=True)
 
+    def about(self, call: Call, reply: Reply) -> Told:
+        """The message's SID, and the URL for reports."""
+        told = form(call)
+        reference, number = self.identify(call)
+        return Told(reference, number, json.loads(reply.body)["sid"], told.get("StatusCallback", ""))
+
+    def callback(self, told: Told, report: Planned, secret: str) -> Signed:
+        """A form with the status; the URL and the fields in order are signed (HMAC-SHA1) by the token."""
+        fields = {
+            "AccountSid": self._account,
+            "MessageSid": told.message_id,
+            "MessageStatus": report.word,
+            "To": told.address,
+            **({"ErrorCode": report.code} if report.code else {}),
+        }
+        url = told.url or self.reports_to
+        signed = url + "".join(key + fields[key] for key in sorted(fields))
+        made = hmac.new(secret.encode(), signed.encode(), hashlib.sha1).digest()
+        headers = {
+            "Content-Type": "application/x-www-form-urlencoded",
+            "X-Twilio-Signature": base64.b64encode(made).decode(),
+        }
+        return Signed(url, headers, urlencode(fields).encode())
+
     def refusal(self, fault: Fault) -> Reply:
         """An error as the API words it."""
         if fault.body is not None:
@@ -103,8 +131,11 @@ def main() -> None:
     parser.add_argument("--account", required=True)
     parser.add_argument("--token", required=True)
     parser.add_argument("--stopped", action="append", default=[], metavar="NUMBER")
-    options = parser.parse_args()
-    TwilioApi(options.account, options.token, stopped=options.stopped, **common(options)).run_until_stopped()
+    options(parser)
+    given = parser.parse_args()
+    TwilioApi(
+        given.account, given.token, stopped=given.stopped, **chosen(given), **common(given)
+    ).run_until_stopped()
 
 
 if __name__ == "__main__":

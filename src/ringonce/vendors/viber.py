@@ -7,11 +7,15 @@ As a program: ``python -m ringonce.vendors.viber --token a-b-c --refused 0123456
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 from typing import Any
 
 from ringonce.vendors.bodies import document, reply
 from ringonce.vendors.chat import ChatApi, Said, run
 from ringonce.vendors.http import Call, Reply
+from ringonce.vendors.reports import Planned, Reporter, Signed, Told
 
 FIRST_TOKEN = 5_741_311_803_571_721_087
 """Beyond 2^53: a reader that takes it for a float gets another number."""
@@ -24,11 +28,11 @@ _NAMES = {
 _TOO_MANY = "12"
 
 
-class ViberApi(ChatApi):
+class ViberApi(Reporter, ChatApi):
     """Knows one bot, by its token; all subscribers exist but those that are refused."""
 
     def __init__(self, token: str, **more: Any) -> None:
-        super().__init__(**more)
+        super().__init__(**{**more, "receipt_secret": more.get("receipt_secret") or token})
         self._token = token
 
     def said(self, call: Call) -> Said:
@@ -51,6 +55,27 @@ class ViberApi(ChatApi):
     def no(self, word: str) -> Reply:
         """A status that is not 0."""
         return reply(200, {"status": int(word), "status_message": _NAMES.get(word, "failed")})
+
+    def about(self, call: Call, reply: Reply) -> Told:
+        """The message's token."""
+        said = self.said(call)
+        return Told(said.reference, said.address, str(json.loads(reply.body)["message_token"]))
+
+    def callback(self, told: Told, report: Planned, secret: str) -> Signed:
+        """One event (``delivered``, ``seen``, ``failed``, ``subscribed``, ``unsubscribed``), signed by the token."""
+        event: dict[str, object] = {"event": report.word, "timestamp": int(report.moment * 1000)}
+        if report.word == "subscribed":
+            event["user"] = {"id": told.address, "name": "Ada"}
+        else:
+            event["user_id"] = told.address
+        if told.message_id:
+            event["message_token"] = int(told.message_id)
+        if report.word == "failed":
+            event["desc"] = report.code or "failure description"
+        body = json.dumps(event).encode()
+        signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        headers = {"Content-Type": "application/json", "X-Viber-Content-Signature": signature}
+        return Signed(told.url or self.reports_to, headers, body)
 
     def fails(self, status: int) -> Reply:
         """Too many requests are a 200 as well; what comes from in front of the API is not."""

@@ -7,12 +7,18 @@ As a program: ``python -m ringonce.vendors.vonage --key k --secret s --barred 44
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
+import time
 import uuid
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from ringonce.core.sms import segments
 from ringonce.vendors.bodies import form, reply
-from ringonce.vendors.http import Call, HttpStandIn, Reply
+from ringonce.vendors.http import Call, Reply
+from ringonce.vendors.reports import Planned, Reporter, Signed, Told, chosen, options
 from ringonce.vendors.standin import arguments, common
 
 if TYPE_CHECKING:
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 _NEEDED = ("from", "to", "text")
 
 
-class VonageApi(HttpStandIn):
+class VonageApi(Reporter):
     """Knows one account and what is special about some numbers.
 
     Args:
@@ -32,7 +38,7 @@ class VonageApi(HttpStandIn):
         barred: numbers that may not be sent to (status 7).
         unroutable: numbers of no network (status 6).
         cut: numbers for which only the first part of a text is taken, the others are throttled (status 1).
-        more: see StandIn.
+        more: see Reporter. Callbacks go where the call says, signed by SHA-256 HMAC.
     """
 
     def __init__(
@@ -74,6 +80,28 @@ class VonageApi(HttpStandIn):
         cut = told["to"] in self._cut
         return _said(told, *("1" if cut and part else "0" for part in range(parts)))
 
+    def about(self, call: Call, reply: Reply) -> Told:
+        """The id of its first part, the reference, and the URL for reports."""
+        told = form(call)
+        taken = [one for one in json.loads(reply.body)["messages"] if one["status"] == "0"]
+        return Told(told.get("client-ref", ""), told["to"], taken[0]["message-id"], told.get("callback", ""))
+
+    def callback(self, told: Told, report: Planned, secret: str) -> Signed:
+        """A form with the status, and its signature in the field ``sig``."""
+        fields = {
+            "msisdn": told.address,
+            "messageId": told.message_id,
+            "status": report.word,
+            "err-code": report.code or ("0" if report.word == "delivered" else "1"),
+            "client-ref": told.reference,
+            "timestamp": str(int(report.at or time.time())),
+            "nonce": uuid.uuid4().hex,
+        }
+        signed = "".join(f"&{key}={fields[key]}" for key in sorted(fields))
+        fields["sig"] = hmac.new(secret.encode(), signed.encode(), hashlib.sha256).hexdigest()
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        return Signed(told.url or self.reports_to, headers, urlencode(fields).encode())
+
     def refusal(self, fault: Fault) -> Reply:
         """429 is a status inside a 200; anything else is the answer of something in between."""
         if fault.body is None and fault.status == 429:
@@ -96,8 +124,11 @@ def main() -> None:
     parser.add_argument("--key", required=True)
     parser.add_argument("--secret", required=True)
     parser.add_argument("--barred", action="append", default=[], metavar="NUMBER")
-    options = parser.parse_args()
-    VonageApi(options.key, options.secret, barred=options.barred, **common(options)).run_until_stopped()
+    options(parser)
+    given = parser.parse_args()
+    VonageApi(
+        given.key, given.secret, barred=given.barred, **chosen(given), **common(given)
+    ).run_until_stopped()
 
 
 if __name__ == "__main__":

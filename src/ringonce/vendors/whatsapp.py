@@ -8,12 +8,16 @@ As a program: ``python -m ringonce.vendors.whatsapp --token x --number 106540352
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
 from ringonce.vendors.bodies import document, reply
 from ringonce.vendors.chat import ChatApi, Said, run
 from ringonce.vendors.http import Call, Reply
+from ringonce.vendors.reports import Planned, Reporter, Signed, Told
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,20 +27,20 @@ _STATUS = {"131056": 429, "130429": 429, "131000": 500, "2": 503, "190": 401, "3
 _CODES = {429: "130429", 500: "131000", 503: "2"}
 
 
-class WhatsAppApi(ChatApi):
+class WhatsAppApi(Reporter, ChatApi):
     """Knows one sender, by token and number's id; everybody has WhatsApp but those that are refused.
 
     Args:
         token: the access token.
         number: the sender's id.
         paused: names of templates that Meta has paused (132015); may be changed while it runs.
-        more: see ChatApi.
+        more: see ChatApi, and Reporter, whose ``receipt_secret`` is the app secret.
     """
 
     def __init__(self, token: str, number: str, *, paused: Collection[str] = (), **more: Any) -> None:
         super().__init__(**more)
         self.paused = set(paused)
-        self._token = token
+        self._token, self._number_id = token, number
         self._path = re.compile(rf"/v\d+\.\d/{re.escape(number)}/messages")
 
     def said(self, call: Call) -> Said:
@@ -77,6 +81,33 @@ class WhatsAppApi(ChatApi):
         """An error by its code."""
         error = {"message": f"(#{word})", "type": "OAuthException", "code": int(word), "fbtrace_id": "A1"}
         return reply(_STATUS.get(word, 400), {"error": error})
+
+    def about(self, call: Call, reply: Reply) -> Told:
+        """The message's id, and ``biz_opaque_callback_data``."""
+        said = self.said(call)
+        return Told(said.reference, said.address, json.loads(reply.body)["messages"][0]["id"])
+
+    def callback(self, told: Told, report: Planned, secret: str) -> Signed:
+        """One status, as the app's webhook gets it; the bytes are signed by the app secret."""
+        status: dict[str, object] = {
+            "id": told.message_id,
+            "status": report.word,
+            "timestamp": str(int(report.moment)),
+            "recipient_id": told.address.removeprefix("+"),
+            "biz_opaque_callback_data": told.reference,
+        }
+        if report.code:
+            status["errors"] = [{"code": int(report.code), "title": "refused"}]
+        value = {
+            "messaging_product": "whatsapp",
+            "metadata": {"phone_number_id": self._number_id},
+            "statuses": [status],
+        }
+        entry = {"id": "1", "changes": [{"value": value, "field": "messages"}]}
+        body = json.dumps({"object": "whatsapp_business_account", "entry": [entry]}).encode()
+        signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        headers = {"Content-Type": "application/json", "X-Hub-Signature-256": f"sha256={signature}"}
+        return Signed(told.url or self.reports_to, headers, body)
 
     def fails(self, status: int) -> Reply:
         """An error by its status."""
