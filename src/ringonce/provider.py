@@ -10,11 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-<<<<<<< HEAD
-from ringonce.core import callbacks, dkim, mime, seal, verp
-=======
-from ringonce.core import dkim, dsn, mime, seal, verp
->>>>>>> main
+from ringonce.core import callbacks, dkim, dsn, mime, seal, verp
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.country import country
@@ -52,6 +48,7 @@ from ringonce.model.exchange import (
     ScriptedRequest,
     SmsAnswer,
     SmsCenter,
+    SmsDelivered,
     SmsRequest,
 )
 from ringonce.model.looking import Finding, Presence
@@ -107,6 +104,7 @@ __all__ = [
     "ScriptedRequest",
     "SmsAnswer",
     "SmsCenter",
+    "SmsDelivered",
     "SmsRequest",
     "callbacks",
     "classify",
@@ -359,6 +357,14 @@ class Provider:
     def handshake(self, callback: Callback, context: Context) -> str | None:
         """What a vendor wants to hear that asks whether the URL is ours; None: it asks nothing. Raises ForgedError."""
         return None
+
+    def hears(self) -> SmsCenter | None:
+        """Where reports come from over a connection of ours, which is then kept; None: they come by callbacks."""
+        return None
+
+    def heard(self, delivered: SmsDelivered, context: Context) -> Sequence[Report]:
+        """What something that came over such a connection reports; nothing, when it is about something else."""
+        return ()
 
 
 def _unfit(text: str) -> str:

@@ -6,7 +6,18 @@ import pytest
 
 from ringonce.errors import ConfigError, InputError, PayloadTooLarge
 from ringonce.model.exchange import Fault
-from ringonce.provider import Content, InDoubt, NoAnswer, Outcome, SmsAnswer, SmsCenter, SmsRequest
+from ringonce.provider import (
+    Content,
+    InDoubt,
+    NoAnswer,
+    Outcome,
+    Report,
+    ReportKind,
+    SmsAnswer,
+    SmsCenter,
+    SmsDelivered,
+    SmsRequest,
+)
 from ringonce.providers.smpp import Smpp, SmppOptions
 from ringonce.testing import Case, check_provider
 from tests.providers.samples import NOW, address, content, context, message
@@ -209,3 +220,79 @@ def test_a_refused_bind_is_no_fault_of_the_message() -> None:
     """Whatever the center says to the bind, the message is not refused by it."""
     for status in (0x01, 0x0B, 0x65, 0x999):
         assert told(status, "bind_transceiver_resp").rule == "smpp.not_bound"
+
+
+def heard(text: str, channel: Smpp | None = None, **more: Any) -> list[Report]:
+    """Hear a report."""
+    fields: dict[str, Any] = {"esm_class": 0x04, **more}
+    return list((channel or smpp()).heard(SmsDelivered(text, **fields), context()))
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "cls"),
+    [
+        ("DELIVRD", ReportKind.DELIVERED, None),
+        ("ACCEPTD", ReportKind.SENT, None),
+        ("ENROUTE", ReportKind.SENT, None),
+        ("UNDELIV", ReportKind.FAILED, "invalid_recipient"),
+        ("REJECTD", ReportKind.FAILED, "blocked"),
+        ("EXPIRED", ReportKind.FAILED, "transient"),
+        ("DELETED", ReportKind.FAILED, "not_implemented"),
+    ],
+)
+def test_reports(state: str, kind: ReportKind, cls: str | None) -> None:
+    """Each state is a kind of report, a failure with what it means; none proves that a number is dead."""
+    [report] = heard(REPORT.format(state, "0C1", "hi"))
+    assert (report.kind, report.message_id) == (kind, "123456789")
+    assert (report.outcome and report.outcome.cls.value) == cls
+    if report.outcome is not None:
+        assert (report.outcome.provider_code, report.outcome.drop_address) == ("0C1", False)
+    assert heard(REPORT.format(state, "0C1", "hi"), esm_class=0x60) == [report]
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        (REPORT.format("UNKNOWN", "000", ""), {}),
+        (REPORT.format("NEW", "000", ""), {}),
+        ("stat:DELIVRD", {}),
+        ("", {"receipted_id": "1", "state": 7}),
+        (REPORT.format("DELIVRD", "000", ""), {"esm_class": 0x00}),
+        (REPORT.format("DELIVRD", "000", ""), {"esm_class": 0x08}),
+        ("", {}),
+    ],
+)
+def test_no_reports(text: str, more: dict[str, Any]) -> None:
+    """What says nothing about a message is no report: an unknown state, no id, a person's message or receipt."""
+    assert heard(text, **more) == []
+
+
+def test_optional_parameters_report_as_well() -> None:
+    """Where the text is silent, id and state come from beside it; the id there is the response's own."""
+    [report] = heard("", receipted_id="0A7F", state=2)
+    assert (report.kind, report.message_id) == (ReportKind.DELIVERED, "a7f")
+    [report] = heard("id:99 stat:EXPIRED", receipted_id="0A7F", state=2)
+    assert (report.kind, report.message_id) == (ReportKind.FAILED, "a7f")
+
+
+@pytest.mark.parametrize(
+    ("form", "written", "kept"),
+    [
+        ("same", "0000000160", "160"),
+        ("decimal", "0000000160", "a0"),
+        ("decimal", "id-1", "id-1"),
+        ("hexadecimal", "0A0", "160"),
+        ("hexadecimal", "id-1", "id-1"),
+    ],
+)
+def test_ids_in_reports(form: str, written: str, kept: str) -> None:
+    """A report may write the id in the other base than the response: then it is read so, if it is a number at all."""
+    [report] = heard(f"id:{written} stat:DELIVRD", smpp(report_ids=form))
+    assert report.message_id == kept
+
+
+def test_whom_it_hears() -> None:
+    """It keeps in touch with the center while it asks for reports."""
+    assert smpp().hears() == smpp().center
+    assert smpp(reports=False).hears() is None
+    assert not call(channel=smpp(reports=False)).report

@@ -431,7 +431,7 @@ class Ear:
         self.told: list[SmsDelivered] = []
         self.changed = asyncio.Event()
 
-    async def __call__(self, _: Center, delivered: Any) -> None:
+    async def __call__(self, delivered: Any) -> None:
         """Hear."""
         if self.fails:
             self.fails -= 1
@@ -448,7 +448,7 @@ class Ear:
         return self.told
 
 
-async def _deaf(_: Center, __: Any) -> None:
+async def _deaf(_: Any) -> None:
     """Take anything."""
 
 

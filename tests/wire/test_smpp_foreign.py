@@ -117,7 +117,7 @@ async def test_bind_submit_report_unbind(foreign: Foreign, wire: SmsWire) -> Non
     """The whole life of a message is as both sides read the specification: handed in, taken, reported, parted."""
     told: asyncio.Queue[SmsDelivered] = asyncio.Queue()
 
-    async def heard(_: SmsCenter, delivered: Any) -> None:
+    async def heard(delivered: Any) -> None:
         for one in delivered:
             told.put_nowait(one)
 

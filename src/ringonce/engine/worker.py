@@ -13,6 +13,7 @@ from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
+from ringonce.engine.hearing import listen
 from ringonce.engine.horizon import Horizon
 from ringonce.engine.lifecycle import Loop, within
 from ringonce.engine.looking import Looker
@@ -102,6 +103,8 @@ class Worker:
         """
         engine = self._engine
         await engine.wire.start()
+        if "dispatch" in self._only:
+            listen(engine)
         self._settler.start()
         await self._follow_channels()
         for loop in self._loops:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     Deliver: TypeAlias = Callable[[Sequence[tuple[object, Answer]]], None]
     """Takes (token, answer) pairs."""
 
-    SmsHeard: TypeAlias = Callable[[SmsCenter, Sequence[SmsDelivered]], Awaitable[None]]
+    SmsHeard: TypeAlias = Callable[[Sequence[SmsDelivered]], Awaitable[None]]
     """Takes what a center delivered. It is acknowledged when this returns, and delivered again when it raises."""
 
     Planner: TypeAlias = Callable[[Event, Sequence["RecipientFacts"], bool, int], "Plan"]

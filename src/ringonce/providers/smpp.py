@@ -136,6 +136,7 @@ class Smpp(api.Provider):
     second_send = "shown again, billed"
     transport = "smpp"
     needs = "smpplib"
+    receipts_by = "message_id"
     rules = RULES
     Options = SmppOptions
 
@@ -201,7 +202,40 @@ class Smpp(api.Provider):
             answer = replace(answer, message_id=_spelling(answer.message_id), text=text)
         return super().outcome(answer, context)
 
+    def hears(self) -> api.SmsCenter | None:
+        """The sessions that messages go over, if reports are asked for."""
+        return self.center if self.options.reports else None
 
+    def heard(self, delivered: api.SmsDelivered, context: api.Context) -> tuple[api.Report, ...]:
+        """What a report says of its message. UNKNOWN says nothing, and a person's message is no report."""
+        told = _fields(delivered.text)
+        state = told["stat"] or _STATES.get(delivered.state or 0, "")
+        id_ = self._id(told.get("id", ""), delivered.receipted_id)
+        if delivered.esm_class & 0x3C not in _REPORTS or state not in _KINDS or not id_:
+            return ()
+        kind, outcome = _KINDS[state], None
+        if kind is api.ReportKind.FAILED:
+            said = f"stat:{state} err:{told.get('err', '')}"
+            outcome = self.outcome(api.SmsAnswer(0, "deliver_sm", text=said), context)
+        return (api.Report(kind, message_id=_spelling(id_), outcome=outcome),)
+
+    def _id(self, written: str, receipted: str) -> str:
+        """The id as the response has spelled it. The optional parameter is meant to be that; some centers differ."""
+        form = self.options.report_ids
+        if form == "decimal" and written.isascii() and written.isdigit():
+            return f"{int(written):x}"
+        if form == "hexadecimal" and re.fullmatch("[0-9A-Fa-f]+", written):
+            return str(int(written, 16))
+        return receipted or written
+
+
+_REPORTS = (0x04, 0x20)  # a receipt, an intermediate notification: SMPP 3.4 section 5.2.12
+_STATES = {1: "ENROUTE", 2: "DELIVRD", 3: "EXPIRED", 4: "DELETED", 5: "UNDELIV", 6: "ACCEPTD", 8: "REJECTD"}
+_KINDS = {
+    "DELIVRD": api.ReportKind.DELIVERED,
+    **dict.fromkeys(("ENROUTE", "ACCEPTD"), api.ReportKind.SENT),
+    **dict.fromkeys(("EXPIRED", "DELETED", "UNDELIV", "REJECTD"), api.ReportKind.FAILED),
+}
 _NUMBERS = (
     *(("from_ton", -1, 6), ("from_npi", -1, 18), ("to_ton", 0, 6), ("to_npi", 0, 18)),
     *(("sessions", 1, 16), ("window", 1, 1_000), ("enquire_link", 1, 3_600), ("max_segments", 0, 255)),

@@ -174,7 +174,7 @@ class Line:
         if self._heard is None:
             return False
         try:
-            await self._heard(self._center, [delivered(packet) for packet in received])
+            await self._heard([delivered(packet) for packet in received])
         except Exception:
             log.exception("messages of %s could not be taken, it will deliver them again", self._center.host)
             return False
