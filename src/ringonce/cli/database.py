@@ -103,9 +103,13 @@ def _channels(config: Config, add: object) -> None:
     except RingonceError as error:
         add("channels", error, ok=False)
         return
-    for name, entry in channels.items():
+    for entry in channels.values():
         state = "" if entry.channel.enabled else ", disabled"
-        add(f"channel {name}", f"{entry.channel.provider}, account {entry.provider.account}{state}")
+        for one in (entry, *entry.ways):
+            add(
+                f"channel {one.channel.name}",
+                f"{one.channel.provider}, account {one.provider.account}{state}",
+            )
     if not channels:
         add("channels", "none: nothing can be sent before [channels.NAME] is configured", ok=False)
 

@@ -73,11 +73,9 @@ def read_channel(
     for key in settings:
         problems.add(table.at(key), "is no key of a channel", f"an option stands in its table of {PROVIDERS}")
     if "account" in given:
-        problems.add(
-            table.at("account"), "each provider has its own", f"write it into the tables of {PROVIDERS}"
-        )
+        problems.add(table.at("account"), f"has no effect beside {PROVIDERS}: each has its own", "remove it")
     first, *others = several
-    channel = replace(channel, settings=first.settings, account=first.account, ways=tuple(others))
+    channel = replace(channel, settings=first.settings, ways=tuple(others))
     return channel, given
 
 

@@ -113,7 +113,6 @@ def _followed(entry: Entry) -> Entry:
                 channel,
                 name=one.channel.name,
                 provider=one.channel.provider,
-                account=one.channel.account,
                 settings=one.channel.settings,
                 ways=(),
                 way_of=channel.name,

@@ -434,7 +434,7 @@ class Lane:
             outcome,
             started_at=flight.started_at,
             ended_at=ended_at,
-            account=entry.account if entry.channel.way_of else row.account,
+            account=entry.account if entry.ways or self._way else row.account,
         )
         ruling = self._shared.traffic.judge(
             entry, row.tenant, outcome, flight.started_at, ended_at, flight.probes

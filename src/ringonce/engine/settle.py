@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ringonce.engine.circuits import Ruling
     from ringonce.model.audit import Failure, FailureCount
     from ringonce.model.transition import Discard, Retry
-    from ringonce.ports import Clock, Entropy, Store, Telemetry
+    from ringonce.ports import AttemptRow, Clock, Entropy, Store, Telemetry
 
     Landed = Callable[[Settled], None]
 
@@ -165,7 +165,7 @@ class Decider:
             state=result.state,
             changed=result.state.version != row.state.version,
             due=due,
-            attempt=change.attempt,
+            attempt=self._asked(row, change),
             notes=result.notes,
             outbox=tuple(outbox),
             invalidate=tuple(invalidate),
@@ -187,6 +187,15 @@ class Decider:
         accepted = isinstance(event, Answered | LateAnswer) and attempt.message_id is not None
         account = entry.channel.account or entry.provider.account
         return (account, attempt.message_id or "", attempt.number) if accepted else None
+
+    def _asked(self, row: Row, change: Change) -> AttemptRow | None:
+        """The call that it tells of, with who was asked where several could be."""
+        entry = self._channels.get(row.channel) if self._channels.several else None
+        return (
+            change.attempt
+            if entry is None or not entry.ways
+            else ways.asked(self._channels, entry, change.attempt)
+        )
 
     def _lane(self, row: Row, change: Change, event: TransitionEvent, result: Step) -> str | None:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""

@@ -135,6 +135,7 @@ def attempt_view(attempt: AttemptRow) -> View:
         "provider_code": attempt.provider_code,
         "provider_message_id": attempt.message_id,
         "reference": attempt.reference,
+        "account": attempt.account,
         "rule": attempt.rule,
         "answer": attempt.answer,
         "late": attempt.late,

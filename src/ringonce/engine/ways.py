@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ringonce.model.notification import LastError
     from ringonce.model.outcome import Outcome
     from ringonce.model.transition import TransitionEvent
-    from ringonce.ports import Change, LaneState, Row
+    from ringonce.ports import AttemptRow, Change, LaneState, Row
 
 LOOK_EVERY = 0.2
 """So long at most a notification waits for a provider that is stopped."""
@@ -66,6 +66,14 @@ def lane_after(
         return None
     name = following(entry, change.way) if isinstance(event, Answered) and event.elsewhere else row.channel
     return lane_of(channels.way(name), name, row.tenant)
+
+
+def asked(channels: Channels, entry: Entry, attempt: AttemptRow | None) -> AttemptRow | None:
+    """A call that nobody answered, under the account that was asked: the store knows no more than its lane."""
+    if attempt is None or attempt.ended_at is not None:
+        return attempt
+    way = channels.way(attempt.account) or entry
+    return replace(attempt, account=way.account)
 
 
 class Mover:

@@ -269,7 +269,6 @@ class _Facts:
         known = self._attempts.get(id_, [])
         desk, state = item.dispatched, item.state
         running = desk.attempt if desk is not None and desk.started_at is not None else None
-        proven = number is not None  # the key of the provider's id has the account in it
         if number is None:
             if one.channel != item.row.channel and self._accounts.get(item.row.channel) != one.account:
                 return (
@@ -283,11 +282,7 @@ class _Facts:
                 rests_on=state.rests_on,
             )
         told = next((attempt for attempt in known if attempt.number == number), None)
-<<<<<<< HEAD
-        if number is None or not (proven or _own(one, item, told)):
-=======
         if number is None:
->>>>>>> main
             return Fate.UNKNOWN
         arrived = one.kind in ARRIVALS
         if told is None or (running is not None and not arrived):
