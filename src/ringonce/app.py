@@ -24,6 +24,7 @@ from ringonce.engine.engine import Engine, Settings
 from ringonce.engine.failing import Failing
 from ringonce.engine.people import People
 from ringonce.engine.probe import Probe, probe
+from ringonce.engine.quarantine import Quarantine
 from ringonce.engine.scopes import Scopes
 from ringonce.engine.stopped import scopes, stopped
 from ringonce.engine.views import channel_view, recipient_of
@@ -54,7 +55,7 @@ MICROSECONDS = 1_000_000
 G = TypeVar("G", bound="Callable[[Row], bool | Awaitable[bool]]")
 
 
-class Ringonce(Failing, People, Drafts):
+class Ringonce(Failing, People, Quarantine, Drafts):
     """Accept notifications, deliver them, and tell what became of each.
 
     ::
@@ -359,6 +360,7 @@ class Ringonce(Failing, People, Drafts):
         refuse_lookup(change(configured, wanted), looks_up=entry.provider.looks_up)
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
+            await self.release_quarantined(name)
             for one in (entry, *entry.ways):
                 await self.store.resume(one.channel.name)
             if entry.channel.account:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ringonce import Ringonce
-from ringonce.engine.brake import DropBrake
+from ringonce.engine.limits import Limits
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.ports import Life
 from ringonce.providers.sandbox import Sandbox
@@ -70,15 +70,15 @@ async def test_a_verdict_of_a_wrong_type(monkeypatch: pytest.MonkeyPatch, result
 
 async def test_an_answer_that_can_not_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever breaks while an answer is judged concerns that one: its neighbours' verdicts are kept."""
-    judge, judged = DropBrake.judge, []
+    judge, judged = Limits.judge, []
 
-    def breaks_once(self: DropBrake, account: str, outcome: Outcome) -> Outcome:
+    def breaks_once(self: Limits, channel: str, address: int, outcome: Outcome, now: int) -> Outcome:
         judged.append(outcome)
         if len(judged) == 1:
             raise ZeroDivisionError
-        return judge(self, account, outcome)
+        return judge(self, channel, address, outcome, now)
 
-    monkeypatch.setattr(DropBrake, "judge", breaks_once)
+    monkeypatch.setattr(Limits, "judge", breaks_once)
     async with Ringonce(CONFIG) as ringonce:
         views = await sent(ringonce)
     assert sorted(view.row.state.unknown for view in views.values()) == [(), (), (1,)]

@@ -81,6 +81,25 @@ async def test_tokn_02_a_wrong_key_costs_nobody_a_device(start: Start) -> None:
             assert len(await live(system, "web", *people)) == 10
 
 
+@pytest.mark.parametrize("fault", ["404", "410"])
+async def test_tokn_02_a_gateway_that_calls_everybody_unknown(start: Start, fault: str) -> None:
+    """TOKN-02: a changed secret made the gateway call every device unknown, and the first push deleted them all.
+
+    Sources: see above. Here: when nothing but such verdicts comes, they are doubted: the channel is paused, one alert
+    is raised, and every registration stays, those of the first verdicts as well.
+    """
+    with PushService(plan=plan([fault])) as server:
+        system = await start(web=webpush(concurrency=4))
+        people = [f"p-{number}" for number in range(30)]
+        for person in people:
+            await system.ring.register(person, "web", server.subscribe())
+        await tell(system, recipients=people)
+        await system.work()
+        assert len(await live(system, "web", *people)) == 30
+        assert len(sends(server)) < 30
+        assert system.metric(ALERTS, kind="mass_invalidation") == 1
+
+
 @pytest.mark.parametrize("fault", ["400", "413"])
 async def test_tokn_03_a_message_error_leaves_the_token(start: Start, api: Api, fault: str) -> None:
     """TOKN-03: "too long" was told as an error of the token, and the device was removed.

@@ -43,6 +43,7 @@ from ringonce.ports import (
     NewEvent,
     NewNotification,
     Plan,
+    Proposal,
     RecipientFacts,
     Row,
     Settled,
@@ -102,6 +103,9 @@ class World:
     """The provider's reports name only its own id of a message."""
     known: bool = True
     """Changes carry the facts that were claimed, as a worker's do."""
+    credential: str | None = None
+    proposal: Proposal | None = None
+    """What verdicts against addresses are weighed by; None: they are believed."""
     ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     # --- what the engine supplies ---
@@ -147,8 +151,11 @@ class World:
                     due = Due("hold", at)
                 case Emit() if row is not None:
                     outbox.append(outbox_row(row.id, row.tenant, row.channel, effect, result.state))
-                case Invalidate(reason, proof, new) if row is not None and row.address is not None:
-                    invalid.append(Invalidation(row.address.id, row.address.value, reason, proof, new))
+                case Invalidate(reason, proof, new, doubted) if row is not None and row.address is not None:
+                    address = row.address if change is None or change.row is None else change.row.address
+                    by = None if new else self.credential
+                    told = (reason, proof, new, by, None if doubted or new else self.proposal, doubted)
+                    invalid.append(Invalidation(address.id, address.value, *told))
                 case Pause(_, reason, until) if row is not None:
                     pauses.append(LanePause(row.channel, reason, until))
                 case _:

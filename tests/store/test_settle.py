@@ -323,20 +323,6 @@ async def test_an_older_proof_spares_a_newer_registration(world: World) -> None:
     assert len(await world.store.addresses("", "r-e-1")) == 1
 
 
-async def test_an_address_that_moved(world: World) -> None:
-    """The provider names a new form: it is registered, and this and every waiting notification goes there."""
-    id_ = await world.one(channel="telegram", address="-1")
-    sibling = await world.one("e-2", channel="telegram", address="-1", recipient="r-e-1")
-    moved = replace(NOBODY, re_address="-100")
-    settled = await world.send(moved, lane="telegram")
-    assert settled.write.due is not None
-    claimed = (await world.claim(lane="telegram")).rows
-    assert {c.row.id for c in claimed} == {id_, sibling}
-    assert [(c.row.address.value, c.address_changed) for c in claimed] == [("-100", False)] * 2
-    (address,) = await world.store.addresses("", "r-e-1")
-    assert address.value == "-100"
-
-
 async def test_rate_limit_of_a_channel_pauses_its_lane(world: World) -> None:
     """A limit whose scope is the channel stops the lane in the same transaction."""
     await world.one("e-1")

@@ -6,7 +6,17 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from ringonce.api import bodies, failures, inbox, notifications, operations, problems, receipts, recipients
+from ringonce.api import (
+    bodies,
+    failures,
+    inbox,
+    notifications,
+    operations,
+    problems,
+    quarantine,
+    receipts,
+    recipients,
+)
 from ringonce.api.access import Access, TenantKey, is_open
 from ringonce.api.body import BodyLimit
 from ringonce.api.facade import Facade
@@ -53,7 +63,7 @@ def create_app(
     app.state.heartbeat = heartbeat
     app.state.streams = set()
     app.state.public_url = public_url.rstrip("/")
-    for part in (notifications, failures, recipients, inbox, receipts, operations):
+    for part in (notifications, failures, recipients, inbox, receipts, operations, quarantine):
         app.include_router(part.router)
     app.add_middleware(
         BodyLimit,

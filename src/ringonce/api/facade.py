@@ -164,6 +164,20 @@ class Facade(Protocol):
         """Drop an address."""
         ...
 
+    async def quarantined(
+        self, channel: str | None = None, *, after: int = 0, limit: int = 100
+    ) -> list[Address]:
+        """Addresses about which a person has to decide."""
+        ...
+
+    async def release_quarantined(self, channel: str) -> int:
+        """They stay."""
+        ...
+
+    async def drop_quarantined(self, channel: str) -> int:
+        """They are dropped."""
+        ...
+
     async def inbox(
         self,
         recipient: str,

@@ -27,6 +27,7 @@ class Address(BaseModel):
     registered_at: str
     invalidated_at: str | None
     reason: str | None
+    quarantined_at: str | None
 
 
 class Addresses(BaseModel):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
+from ringonce.cli import quarantine
 from ringonce.cli.session import OK, confirm, say, show_json, show_table, with_ringonce
 from ringonce.errors import NotFoundError
 
@@ -25,6 +26,7 @@ def register(app: App) -> None:
     group.command(set_, name="set")
     group.command(erase)
     group.command(addresses)
+    group.command(quarantine.group())
     app.command(group)
 
 
@@ -79,6 +81,7 @@ def list_(
         show_json(rows)
     else:
         columns = ["channel", "address", "registered_at", *(("invalidated_at", "reason") if all else ())]
+        columns += ["quarantined_at"] if any(row["quarantined_at"] for row in rows) else []
         show_table(columns, rows, empty=f"{recipient} has no address")
     return OK
 

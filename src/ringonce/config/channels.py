@@ -26,7 +26,7 @@ CHANNEL_KEYS = ("provider", *(key.name for key in POLICY_KEYS), *TABLES_OF_A_CHA
 
 OF_THE_CHANNEL = (
     *("enabled", "timeout", "lease", "concurrency", "mark", "account"),
-    *("rate", "circuit", "shares"),
+    *("rate", "circuit", "shares", "mass_invalidation"),
 )
 CHANGEABLE = (*(key.name for key in POLICY_KEYS if key.name != "account"), *TABLES_OF_A_CHANNEL)
 """What can be changed without a restart."""

@@ -392,6 +392,11 @@ POLICY_KEYS = (
         'When the provider counts as down, and for how long it is left alone; `"off"`: never.',
     ),
     Key(
+        "mass_invalidation",
+        traffic.mass_invalidation(),
+        'When so many verdicts against addresses are doubted rather than believed; `"off"`: never.',
+    ),
+    Key(
         "lanes",
         traffic.shares(),
         'Tenants with a lane of their own: `{ acme = 3 }` or `{ acme = { weight = 3, rate = "10/s" } }`; over '

@@ -1,4 +1,4 @@
-"""The keys that say how much goes out: rates, circuits, and the shares of tenants."""
+"""The keys that say how much goes out: rates, circuits, breakers, and the shares of tenants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ringonce.config import kinds
 from ringonce.config.reader import Key, Problems, Table
-from ringonce.model.policy import DAY, SECOND, Circuit, Rate, Share
+from ringonce.model.policy import DAY, SECOND, Circuit, MassInvalidation, Rate, Share
 
 _MEND = 'write "50/s", "3000/m" or "0.5/s"'
 FASTEST = 1_000_000
@@ -70,6 +70,37 @@ def circuit() -> kinds.Kind:
         if made.cap < made.open:
             raise kinds.Bad("needs a cap that is not shorter than open")
         return made
+
+    return kinds.Kind('table or "off"', convert)
+
+
+MASS_INVALIDATION_KEYS = (
+    Key(
+        "proposals", kinds.integer(least=2, most=1_000), "It looks at this many verdicts; fewer are believed."
+    ),
+    Key("within", kinds.duration(least=SECOND, most=DAY), "Only the verdicts of this time count."),
+    Key(
+        "share",
+        kinds.decimal(least=0.01, most=1),
+        "It trips when more than this share of the answers would drop addresses that worked before.",
+    ),
+)
+
+
+def mass_invalidation() -> kinds.Kind:
+    """``"off"``, or a table of thresholds."""
+
+    def convert(value: object) -> object:
+        plain = kinds.inline(value) if isinstance(value, kinds.EnvText) else value
+        if isinstance(plain, str) and plain.strip().lower() in {"off", "on"}:
+            return None if plain.strip().lower() == "off" else MassInvalidation()
+        if not isinstance(plain, dict):
+            raise kinds.Bad(
+                f"expected a table, found {kinds.shown(value)}",
+                'write mass_invalidation = "off" or { share = 0.5 }',
+            )
+        read: dict[str, Any] = _table(plain, MASS_INVALIDATION_KEYS)
+        return MassInvalidation(**read)
 
     return kinds.Kind('table or "off"', convert)
 

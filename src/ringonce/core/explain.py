@@ -10,6 +10,7 @@ from ringonce.core.lane import parse
 from ringonce.core.scope import in_words
 from ringonce.model.notification import Status
 from ringonce.model.outcome import Code
+from ringonce.model.proposals import MASS_INVALIDATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -145,6 +146,11 @@ def _note(entry: TimelineEntry) -> str:
             return f"the person was erased by {detail.get('by')}: their data are gone, this line stays"
         case "code_error" if detail.get("code") == Code.TEMPLATE_INVALID:
             return f"its template failed: {detail.get('text')}"
+        case "verdict_doubted":
+            return (
+                "the address was called dead, as too many others were: the verdict is doubted, the address is set "
+                "apart, and this waits until a person has decided"
+            )
         case "credential_failed":
             return f"no credential could be fetched, so no attempt began: {detail.get('text')}"
         case "code_error":
@@ -225,6 +231,8 @@ def _next(
             lines.append(f"waits: {in_words(scope)} is paused{why}; at {until} one call tries it again")
         else:
             lines.append(f"waits: channel paused{why} until {until}")
+        if lane.reason == MASS_INVALIDATION:
+            lines.append(f"decide: ringonce recipients quarantine list --channel {life.row.channel}")
     if state.expires_at is not None:
         lines.append(f"expires at {when(state.expires_at)} unless it is sent before")
     return lines

@@ -155,6 +155,8 @@ def _refused(
     hint = tally.hint(outcome)
     if tally.follows(g, outcome, policy):
         return _wait(g, now, error, effects, notes)
+    if outcome.doubted:  # until a person has decided whether the address is dead
+        return _wait(g, now, error, effects, (*notes, tally.DOUBTED))
     match outcome.cls:
         case OutcomeClass.TRANSIENT | OutcomeClass.RATE_LIMITED:
             limited = outcome.cls is OutcomeClass.RATE_LIMITED
@@ -167,14 +169,7 @@ def _refused(
                 if tally.exhausted(g, policy):
                     return _retry(g, spent, 0, 0, due, g.last_error or error, policy, effects, notes)
                 return _wait(g, due, error, effects, notes)
-            if limited:
-                spent = Spent(spent.base, spent.transient, used, spent.unknown)
-                budget = policy.budgets.rate_limited
-            else:
-                spent, budget = (
-                    Spent(spent.base, used, spent.rate_limited, spent.unknown),
-                    policy.budgets.transient,
-                )
+            spent, budget = tally.failed(spent, used, policy, limited=limited)
             return _retry(g, spent, used, budget, due, error, policy, effects, notes, armed=elsewhere)
         case OutcomeClass.INVALID_RECIPIENT | OutcomeClass.BLOCKED:
             return _end(g, spent, error, effects, notes)

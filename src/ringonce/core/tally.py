@@ -12,7 +12,8 @@ from ringonce.errors import IllegalTransition
 from ringonce.model.notification import LastError, Spent, State, Status
 from ringonce.model.outcome import CODE_OF, Code, Outcome, OutcomeClass
 from ringonce.model.policy import SECOND, OnAuth
-from ringonce.model.transition import Audit, Effect, Emit, Invalidate, Note, Step
+from ringonce.model.proposals import MASS_INVALIDATION, MOVED
+from ringonce.model.transition import Audit, Effect, Emit, Invalidate, Note, Pause, Step
 
 if TYPE_CHECKING:
     from ringonce.model.policy import Policy
@@ -32,6 +33,7 @@ LOST: Final = Outcome(
 ARRIVED: Final = Outcome(OutcomeClass.ACCEPTED)
 REPORTS: Final = ("sent", "delivered", "read", "failed")
 WITHDRAWN: Final = Note("cancelled", {"by": "subject", "reason": "withdrawn before"})
+DOUBTED: Final = Note("verdict_doubted", {"reason": MASS_INVALIDATION})
 CRASHED: Final = LastError(
     Code.WORKER_CRASH.value, None, "workers were lost again and again while they sent it"
 )
@@ -62,7 +64,10 @@ def dispatched(status: str, state: State, code: str | None = None) -> Emit:
 def address_effects(outcome: Outcome) -> tuple[Effect, ...]:
     """What the answer proves about the address, apart from what it means for the notification."""
     if outcome.re_address is not None:
-        return (Invalidate("moved", outcome.proof_at, outcome.re_address),)
+        return (Invalidate(MOVED, outcome.proof_at, outcome.re_address),)
+    if outcome.doubted:
+        apart = Invalidate(error_of(outcome).code, outcome.proof_at, doubted=True)
+        return (apart, Pause("channel", MASS_INVALIDATION))
     if outcome.drop_address:
         return (Invalidate(error_of(outcome).code, outcome.proof_at),)
     return ()
@@ -124,6 +129,8 @@ def heals(last: LastError | None, outcome: Outcome) -> bool:
 
 def counts(outcome: Outcome, policy: Policy, last: LastError | None = None) -> bool:
     """A begun call with this answer uses up one of ``max_attempts``. ``last``: what went wrong before it."""
+    if outcome.doubted:
+        return False
     if outcome.cls is OutcomeClass.AUTH:
         return policy.on_auth is OnAuth.FAIL and not heals(last, outcome)
     return outcome.cls is not OutcomeClass.DISABLED and outcome.cls is not OutcomeClass.NOT_IMPLEMENTED
@@ -140,6 +147,13 @@ def moves(g: State) -> int:
     """Calls of this revision that only learnt a new address: each of the others charges one class."""
     spent = g.spent
     return g.attempts - spent.base - spent.transient - spent.rate_limited - spent.unknown
+
+
+def failed(spent: Spent, used: int, policy: Policy, *, limited: bool) -> tuple[Spent, int]:
+    """What is spent after the ``used``-th failure of its class, and how many retries that class has."""
+    if limited:
+        return Spent(spent.base, spent.transient, used, spent.unknown), policy.budgets.rate_limited
+    return Spent(spent.base, used, spent.rate_limited, spent.unknown), policy.budgets.transient
 
 
 def follows(g: State, outcome: Outcome, policy: Policy) -> bool:

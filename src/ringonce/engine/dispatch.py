@@ -8,12 +8,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ringonce.core.lane import WAY, parse
+from ringonce.core.lane import parse
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import attempt_row, build, judge, unread
-from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of
+from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of, recall
 from ringonce.engine.scopes import Scopes
-from ringonce.model.outcome import Outcome
+from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import OnAuth
 from ringonce.model.quick import quick
 from ringonce.model.transition import Answered, Cancel, Expire, Note
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
-    from ringonce.engine.brake import DropBrake
     from ringonce.engine.channels import Channels, Entry
     from ringonce.engine.circuits import Ruling
     from ringonce.engine.credentials import Credentials
     from ringonce.engine.guards import Guards
     from ringonce.engine.settle import Settler
     from ringonce.engine.traffic import Traffic
+    from ringonce.engine.witness import Witness
     from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Content
-    from ringonce.ports import Claimed, Clock, Entropy, Probe, Row, Settled, Store, Terms, Wire
+    from ringonce.ports import Claimed, Clock, Entropy, Invalidation, Probe, Row, Settled, Store, Terms, Wire
 
 log = logging.getLogger("ringonce")
 
@@ -58,7 +58,7 @@ class Shared:
     channels: Channels
     guards: Guards
     credentials: Credentials
-    drops: DropBrake
+    witness: Witness
     traffic: Traffic
     clock: Clock
     entropy: Entropy
@@ -105,6 +105,7 @@ class Lane:
         self.name = name
         self._shared = shared
         self._ready: deque[Claimed] = deque()
+        self._gone: set[Invalidation] = set()
         self._flying: set[tuple[UUID, int]] = set()
         self._undone: dict[UUID, int] = {}
         self._pending: dict[UUID, int] = {}
@@ -118,7 +119,6 @@ class Lane:
         self._wait = POLL_IDLE
         self._coming: asyncio.Task[None] | None = None
         self.wake = _nothing
-        self._way = name if WAY in name else ""
 
     @property
     def busy(self) -> bool:
@@ -257,6 +257,7 @@ class Lane:
             self._undone.update((claimed.row.id, fence_of(claimed.row)) for claimed in batch.rows)
         else:
             self._ready.extend(batch.rows)
+        self._gone -= recall(self._ready, self._undone, self._gone)
         await shared.refresh(batch.stamp)
 
     def _woken(self) -> None:
@@ -415,10 +416,11 @@ class Lane:
                 shared.settler.rule(ruling)
 
     def _verdict(self, flight: Flight, answer: Answer, ended_at: int) -> Outcome:
-        """What the answer means, after the brakes and with a refused credential put away."""
+        """What the answer means, counted where it is accepted, and with a refused credential put away."""
         entry, row, shared = flight.entry, flight.row, self._shared
-        account = f"{entry.channel.name}:{entry.provider.account}"
-        outcome = shared.drops.judge(account, judge(entry, row, answer, ended_at))
+        outcome = judge(entry, row, answer, ended_at)
+        if outcome.cls is OutcomeClass.ACCEPTED:
+            shared.witness.accepted(entry.channel)
         if outcome.refresh and flight.credential is not None:
             shared.credentials.refused(entry, flight.credential)
         outcome = shared.scopes.located(entry, flight.content, row.address, outcome)
@@ -434,17 +436,20 @@ class Lane:
             outcome,
             started_at=flight.started_at,
             ended_at=ended_at,
-            account=entry.account if entry.ways or self._way else row.account,
+            account=entry.account if entry.ways or entry.channel.way_of else row.account,
         )
         ruling = self._shared.traffic.judge(
             entry, row.tenant, outcome, flight.started_at, ended_at, flight.probes
         )
         event = Answered(flight.number, outcome, excused=ruling.excused)
         guard = (self._shared.owner, fence_of(row))
-        return ruling, Change(row.id, event, guard=guard, attempt=attempt, row=row, way=self._way)
+        return ruling, Change(row.id, event, guard=guard, attempt=attempt, row=row, way=self.name)
 
     def _landed(self, settled: Settled) -> None:
         change, write = settled.change, settled.write
+        if write is not None and write.invalidate:
+            gone = recall(self._ready, self._undone, write.invalidate)
+            self._gone |= gone if self._coming else set()  # a claim on its way may have read them before
         self._shared.scopes.began(settled.began)
         if write is not None and any(not parse(pause.lane).scope for pause in write.pauses):
             self._paused = True  # what is ready was claimed before, and waits like the rest
@@ -457,7 +462,7 @@ class Lane:
         self._pending.pop(row.id, None)
         if isinstance(event, Answered):
             self._probes.pop(row.id, None)  # an answer of a kind: the table has said what follows
-        change = Change(row.id, event, guard=(self._shared.owner, fence_of(row)), way=self._way)
+        change = Change(row.id, event, guard=(self._shared.owner, fence_of(row)), way=self.name)
         self._shared.settler.put(change, self._landed)
 
     def _forget(self, id_: UUID, fence: int) -> None:

@@ -14,6 +14,7 @@ from ringonce.engine.expand import Planning
 from ringonce.engine.inbox import Inbox
 from ringonce.engine.receipts import Receipts
 from ringonce.engine.settle import Decider, report
+from ringonce.engine.witness import Witness
 from ringonce.errors import ConflictError, InputError, NotFoundError
 from ringonce.model.draft import DraftModes, DraftQuery
 from ringonce.model.policy import SECOND
@@ -79,7 +80,15 @@ class Engine:
     _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list)
     _inbox: Inbox | None = None
     _accepting: Accepting | None = None
+    _witness: Witness | None = None
     _receipts: Receipts | None = None
+
+    @property
+    def witness(self) -> Witness:
+        """What this process has seen accepted."""
+        if self._witness is None:
+            self._witness = Witness(self.entropy.token())
+        return self._witness
 
     @property
     def receipts(self) -> Receipts:
@@ -98,7 +107,7 @@ class Engine:
     @property
     def decide(self) -> Decider:
         """Steps through the table by the channels' present policies."""
-        return Decider(self.channels, self.entropy, self._wanted, self.settings.audited)
+        return Decider(self.channels, self.entropy, self._wanted, self.settings.audited, self.witness)
 
     def _wanted(self, kind: str) -> bool:
         """Somebody reads such events of ours: a bus, or this program."""

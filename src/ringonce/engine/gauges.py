@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ringonce.engine.stopped import circuits, stopped
+from ringonce.engine.witness import credential_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,10 +32,14 @@ class Gauges:
         now = await store.now()
         backlog = {item.channel: item for item in await store.backlog()}
         lanes = await store.lanes()
+        apart = {one.name: one.quarantined for one in await store.breakers()}
         missing = gone(self._engine, backlog)
         # One that was told of is measured once more when nothing of it waits, so that it does not stay at its last.
         for name in dict.fromkeys((*self._engine.channels.all(), *sorted(missing | self._gone))):
             self._tell(name, backlog.get(name), lanes, now)
+            entry = self._engine.channels.get(name)
+            count = 0 if entry is None else apart.get(credential_of(entry.channel), 0)
+            self._engine.telemetry.gauge("ringonce_quarantined_addresses", count, channel=name)
         for name in sorted(missing - self._gone):
             self._engine.telemetry.alert(
                 "channel_gone",

@@ -10,8 +10,12 @@ from ringonce.engine.exchange import NO_CALL_LEFT, STORED
 from ringonce.model.transition import Answered, Cancel, Expire
 
 if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Iterable
+    from uuid import UUID
+
     from ringonce.engine.channels import Entry
-    from ringonce.ports import Claimed, Row
+    from ringonce.ports import Claimed, Invalidation, Row
 
 
 @dataclass(slots=True)
@@ -36,6 +40,23 @@ def has_begun(row: Row) -> bool:
 def number_of(row: Row) -> int:
     """Which attempt it is."""
     return 1 if row.lease is None else row.lease.number
+
+
+def recall(
+    ready: deque[Claimed], undone: dict[UUID, int], verdicts: Iterable[Invalidation]
+) -> set[Invalidation]:
+    """What was claimed ahead for addresses that are gone goes back, and is claimed as it stands then.
+
+    Returns the verdicts that took an address away, all but those that are doubted.
+    """
+    gone = {one for one in verdicts if not one.doubted}
+    if not gone:
+        return gone
+    ids = {one.address_id for one in gone}
+    for claimed in [one for one in ready if one.row.address is not None and one.row.address.id in ids]:
+        ready.remove(claimed)
+        undone[claimed.row.id] = fence_of(claimed.row)
+    return gone
 
 
 def no_call(entry: Entry, claimed: Claimed, now: int) -> Answered | Cancel | Expire | None:

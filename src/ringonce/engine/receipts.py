@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ringonce.core.journal import receipt_key
-from ringonce.engine.brake import DropBrake
 from ringonce.engine.settle import report as tell
 from ringonce.errors import NotFoundError
 from ringonce.model.receipt import OF_ADDRESSES, AddressReport, Arrival, Fate, Report
@@ -46,7 +45,6 @@ class Receipts:
     def __init__(self, engine: Engine) -> None:
         """Nothing happens before it is called."""
         self._engine = engine
-        self._drops = DropBrake(engine.telemetry)
 
     async def callback(self, channel: str, callback: Callback) -> Reply:
         """A vendor's call: verified, read, and committed when this returns.
@@ -83,7 +81,7 @@ class Receipts:
             for one in blocks:
                 self._count(channel, one.kind.value, Fate.TAKEN)
         arrivals = [
-            Arrival(_key(account, one), channel, account, self._braked(account, one))
+            Arrival(_key(account, one), channel, account, one)
             for one in reports
             if one.kind not in OF_ADDRESSES
         ]
@@ -113,17 +111,6 @@ class Receipts:
 
     def _count(self, channel: str, kind: str, fate: Fate) -> None:
         self._engine.telemetry.count("ringonce_receipts_total", channel=channel, kind=kind, fate=fate.value)
-
-    def _braked(self, account: str, report: Report) -> Report:
-        """The report, less its proposal to drop the address when too many are proposed."""
-        if report.outcome is None:
-            return report
-        outcome = self._drops.judge(account, report.outcome)
-        if outcome is report.outcome:
-            return report
-        return Report(
-            report.kind, report.reference, report.message_id, report.address, outcome, report.at, report.id
-        )
 
     def _accounts(self) -> dict[str, str]:
         return {name: _account(entry) for name, entry in self._engine.channels.ways().items()}

@@ -21,9 +21,11 @@ from ringonce.core.scope import apart
 from ringonce.engine import ways
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
+from ringonce.engine.witness import Witness, credential_of
 from ringonce.errors import StoreError
 from ringonce.model.notification import Status
 from ringonce.model.policy import Policy
+from ringonce.model.proposals import MASS_INVALIDATION
 from ringonce.model.transition import (
     Alert,
     Answered,
@@ -47,7 +49,7 @@ from ringonce.model.transition import (
 from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row, Settled, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 
     from ringonce.engine.channels import Channels
     from ringonce.engine.circuits import Ruling
@@ -63,7 +65,7 @@ T = TypeVar("T")
 
 LARGEST_BATCH = 500
 FALLBACK_POLICY = Policy()
-OF_THE_ACCOUNT = frozenset({"auth", "rate_limited"})
+OF_THE_ACCOUNT = frozenset({"auth", "rate_limited", MASS_INVALIDATION})
 """Why every channel that shares the credentials is paused, and not only the one that heard it."""
 ALERT = "ringonce.alert"
 """The type of the notifications that alerts become."""
@@ -85,14 +87,17 @@ class Decider:
         entropy: Entropy,
         wanted: Callable[[str], bool],
         audited: Collection[str] = frozenset(),
+        witness: Witness | None = None,
     ) -> None:
         """Channels may change at any time; each decision reads them anew.
 
         ``wanted``: which kinds of our own events. ``audited``: event types whose definitive failures leave a row.
+        ``witness``: what this process has seen accepted.
         """
         self._channels = channels
         self._entropy = entropy
         self._wanted = wanted
+        self._witness = witness or Witness("")
         self._audited = audited
 
     def __call__(self, row: Row, change: Change, lease_held: bool, now: int) -> Write:  # noqa: FBT001 - ports.Decide
@@ -144,12 +149,8 @@ class Decider:
                 case Emit(kind):
                     if self._wanted(kind):
                         outbox.append(outbox_row(row.id, row.tenant, row.channel, effect, result.state))
-                case Invalidate(reason, proof_at, replace_with):
-                    if row.address is not None:
-                        proof = _proof(change, proof_at)
-                        invalidate.append(
-                            Invalidation(row.address.id, row.address.value, reason, proof, replace_with)
-                        )
+                case Invalidate():
+                    invalidate.extend(self._against(row, change, effect))
                 case Pause(scope, reason, until):
                     pauses.append(
                         LanePause(self._stop(change.way or row.channel, scope, reason), reason, until)
@@ -178,6 +179,20 @@ class Decider:
             named=self._named(row, change, event),
             failure=failure,
         )
+
+    def _against(self, row: Row, change: Change, effect: Invalidate) -> Iterator[Invalidation]:
+        """The verdict is about the address that was called, wherever the notification goes by now."""
+        address = row.address if change.row is None else change.row.address
+        if address is None:
+            return
+        entry = self._channels.get(row.channel)
+        by = None if entry is None else credential_of(entry.channel)
+        weighed = None
+        if entry is not None and effect.replace_with is None and not effect.doubted:
+            weighed = self._witness.proposal(entry.channel)
+        proof = _proof(change, effect.proof_at)
+        told = (effect.reason, proof, effect.replace_with)
+        yield Invalidation(address.id, address.value, *told, by, weighed, effect.doubted)
 
     def _named(self, row: Row, change: Change, event: TransitionEvent) -> tuple[str, str, int] | None:
         """Under which id the provider will report on it, where it will not name our reference."""
@@ -368,6 +383,9 @@ def report(telemetry: Telemetry, *settled: Settled) -> None:
                 retried[channel, tenant] += 1
         for name in write.counters:
             telemetry.count(f"ringonce_{name}_total", channel=channel, tenant=tenant)
+        for verdict in write.invalidate:
+            what = "quarantined" if verdict.doubted else "moved" if verdict.replace_with else "dropped"
+            telemetry.count("ringonce_address_verdicts_total", channel=channel, verdict=what)
     for (kind, channel, tenant, code), texts in alerts.items():
         telemetry.alert(kind, texts[-1], len(texts), channel=channel, tenant=tenant, code=code)
     for (channel, tenant, status), count in ends.items():

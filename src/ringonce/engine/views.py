@@ -206,6 +206,7 @@ def address_view(address: Address) -> View:
         "registered_at": stamp(address.registered_at),
         "invalidated_at": stamp(address.invalidated_at),
         "reason": address.reason,
+        "quarantined_at": stamp(address.quarantined_at),
     }
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ringonce.core.lane import WAY
-from ringonce.engine.brake import DropBrake
 from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane, Shared
 from ringonce.engine.duties import Duties
@@ -65,7 +64,7 @@ class Worker:
             channels=engine.channels,
             guards=Guards(engine.guards, engine.telemetry, engine.clock),
             credentials=Credentials(engine.wire, engine.entropy, engine.telemetry, engine.clock.now),
-            drops=DropBrake(engine.telemetry),
+            witness=engine.witness,
             traffic=Traffic(),
             clock=engine.clock,
             entropy=engine.entropy,

@@ -106,7 +106,10 @@ class State:
 @quick
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a recipient is reached on a channel. ``value`` is the canonical text. Times are microseconds."""
+    """Where a recipient is reached on a channel. ``value`` is the canonical text. Times are microseconds.
+
+    ``quarantined_at``, known where people look at addresses: a verdict against it is doubted, and a person decides.
+    """
 
     id: int
     tenant: str
@@ -116,6 +119,7 @@ class Address:
     registered_at: int
     invalidated_at: int | None = None
     reason: str | None = None
+    quarantined_at: int | None = None
 
 
 @quick

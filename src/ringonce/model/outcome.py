@@ -61,6 +61,7 @@ class Outcome:
     proves that the address is dead (a proposal: the engine may hold it back). ``proof_at`` is the moment of the
     proof in microseconds when the provider tells it. ``scope`` says how far a limit or a bad credential
     reaches (``address``, ``channel``, ``endpoint`` …). ``floor`` names the setting of ``floors`` that applies.
+    ``doubted``: too many addresses are called dead, so this verdict is believed by a person or not at all.
     ``refresh``: the credential may only have expired, so it is fetched anew and the call tried once more before
     this counts as a refusal.
     ``rule`` and ``source`` say why this class was chosen.
@@ -78,6 +79,7 @@ class Outcome:
     re_address: str | None = None
     floor: str | None = None
     refresh: bool = False
+    doubted: bool = False
     text: str = ""
     rule: str = ""
     source: str = ""

@@ -110,6 +110,18 @@ class Circuit:
 
 
 @dataclass(frozen=True, slots=True)
+class MassInvalidation:
+    """When verdicts against addresses are doubted: more than ``share`` of the answers that speak of good addresses.
+
+    It looks at the last ``proposals`` within ``within`` (microseconds); fewer are believed.
+    """
+
+    proposals: int = 20
+    within: int = 10 * MINUTE
+    share: float = 0.3
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """What a tenant with a lane of its own gets: a weight among the lanes of the channel, and limits of its own."""
 
@@ -124,8 +136,9 @@ class Channel:
 
     ``mark`` False: also a call that waits for a free slot counts as begun, so a crash leaves more doubts.
     ``rate`` holds for the whole channel over all workers, ``concurrency`` per worker; ``circuit`` None: it is off.
-    ``shares``: the tenants that have a lane of their own. ``ways``: the other providers, in their order, each as a
-    channel of its own; of one of these ``way_of`` is the channel that it belongs to.
+    ``shares``: the tenants that have a lane of their own. ``mass_invalidation`` None: every verdict is believed.
+    ``ways``: the other providers, in their order, each as a channel of its own; of one of these ``way_of`` is the
+    channel that it belongs to.
     """
 
     name: str
@@ -139,6 +152,7 @@ class Channel:
     account: str = ""
     rate: Rate | None = None
     circuit: Circuit | None = field(default_factory=Circuit)
+    mass_invalidation: MassInvalidation | None = field(default_factory=MassInvalidation)
     shares: Mapping[str, Share] = field(default_factory=dict)
     settings: Mapping[str, object] = field(default_factory=dict)
     ways: tuple[Channel, ...] = ()

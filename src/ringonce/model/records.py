@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ringonce.model.event import Event
     from ringonce.model.notification import Address, Content, State, Status
     from ringonce.model.policy import Rate
+    from ringonce.model.proposals import Invalidation
     from ringonce.model.transition import Note, Refusal, TransitionEvent
 
 # --- intake and expansion -------------------------------------------------------------------------------------
@@ -274,7 +275,7 @@ class Change:
 
     ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already. ``row``:
     the facts as they were when the lease began, by which the change may be decided as long as they stand. ``way``:
-    which provider of its channel was asked, ``''``: the first.
+    which of a channel's providers it is about, by the name of its lanes; ``''``: the first.
     """
 
     id: UUID
@@ -308,17 +309,6 @@ class OutboxRow:
     kind: str
     key: str
     payload: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Invalidation:
-    """Drop an address if it was registered before ``proof_at`` (None: now)."""
-
-    address_id: int
-    value: str
-    reason: str
-    proof_at: int | None = None
-    replace_with: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,12 +242,13 @@ class Emit:
 class Invalidate:
     """The answer proves that the address is dead.
 
-    ``proof_at`` None: when the call began. ``replace_with``: its new form.
+    ``proof_at`` None: when the call began. ``replace_with``: its new form. ``doubted``: it is set apart, not dropped.
     """
 
     reason: str
     proof_at: int | None = None
     replace_with: str | None = None
+    doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

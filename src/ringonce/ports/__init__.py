@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from ringonce.model.proposals import BreakerState, Invalidation, Lifted, Proposal
 from ringonce.model.records import (
     Accepted,
     AttemptRow,
@@ -17,7 +18,6 @@ from ringonce.model.records import (
     Claimed,
     Copy,
     Due,
-    Invalidation,
     LanePause,
     LaneState,
     Lease,
@@ -80,6 +80,7 @@ __all__ = [
     "AttemptRow",
     "Backlog",
     "Batch",
+    "BreakerState",
     "Brief",
     "Change",
     "Claimed",
@@ -92,6 +93,7 @@ __all__ = [
     "LaneState",
     "Lease",
     "Life",
+    "Lifted",
     "Lot",
     "Marked",
     "NewContent",
@@ -101,6 +103,7 @@ __all__ = [
     "Person",
     "Plan",
     "Probe",
+    "Proposal",
     "Query",
     "ReadMark",
     "RecipientFacts",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Accepted,
         Backlog,
         Batch,
+        BreakerState,
         Change,
         Copy,
         Decide,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         LanePause,
         LaneState,
         Life,
+        Lifted,
         Marked,
         NewEvent,
         OutboxRow,
@@ -87,6 +89,25 @@ class Store(Protocol):
         self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None
     ) -> int:
         """Drop addresses that were registered before the proof; how many were dropped."""
+        ...
+
+    # verdicts against addresses that are doubted
+    async def quarantined(
+        self, names: Sequence[str] | None = None, *, after: int = 0, limit: int = 100
+    ) -> list[Address]:
+        """Addresses that a person has to decide about, by id after ``after``; ``names``: those of some breakers."""
+        ...
+
+    async def breakers(self) -> list[BreakerState]:
+        """The credentials whose verdicts against addresses were watched, by name."""
+        ...
+
+    async def lift(self, names: Sequence[str], *, drop: bool, now: int | None = None) -> Lifted:
+        """Believe these credentials again, resume what their breakers paused, and decide what is in quarantine.
+
+        ``drop`` True: the verdicts were right. Else the addresses are released, and the next verdict is doubted
+        again unless a call was accepted before it.
+        """
         ...
 
     # recipients

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from ringonce.model.notification import Address
 from ringonce.store.compiled import fetch
 from ringonce.store.schema import Words, addresses
-from ringonce.store.values import digest
+from ringonce.store.values import clean, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +22,10 @@ COLUMNS = (
     *(_a.id, _a.tenant, _a.recipient, _a.channel, _a.value, _a.registered_at, _a.invalidated_at, _a.reason),
     _a.generation,
 )
+
+
+SHOWN = (*COLUMNS[:-1], _a.quarantined_at)
+"""An address as people see it."""
 
 
 def address_key(tenant: str, channel: str, value: str) -> bytes:
@@ -64,6 +68,8 @@ class Addresses:
                 "invalidated_at": None,
                 "reason": None,
                 "generation": _a.generation + moved,
+                "quarantined_at": None,
+                "refused_by": None,
             },
         ).returning(_a.key, *COLUMNS)
         # An address named by ``to`` keeps the owner it has; naming it makes a dead one live again.
@@ -76,7 +82,9 @@ class Addresses:
                     (_a.invalidated_at.is_(None), _a.registered_at), else_=named.excluded.registered_at
                 ),
                 "invalidated_at": None,
-                "reason": None,
+                # What a verdict that is doubted says of it stays.
+                "reason": sa.case((_a.invalidated_at.is_(None), _a.reason)),
+                "refused_by": sa.case((_a.invalidated_at.is_(None), _a.refused_by)),
             },
         ).returning(_a.key, *COLUMNS)
 
@@ -85,25 +93,35 @@ class Addresses:
         same_key = sa.and_(_a.key == self._keys.c.key, _a.invalidated_at.is_(None))
         self._standing = dialect.look_up(self._keys, (_a.key, *COLUMNS), same_key, "share")
 
-        self._dropped = given(
-            "r", id=sa.BigInteger, value=sa.Text, reason=sa.Text, proof=sa.BigInteger, at=sa.BigInteger
-        )
+        verdict = {"reason": sa.Text, "proof": sa.BigInteger, "at": sa.BigInteger, "by": sa.Text}
+        self._dropped = given("r", id=sa.BigInteger, value=sa.Text, **verdict)
         r = self._dropped.c
         tenant = sa.bindparam("b_tenant", type_=Words)
-        self._drop = (
-            sa.update(addresses)
-            .where(
-                _a.id == r.id,
-                _a.value == r.value,
-                _a.invalidated_at.is_(None),
-                # Strictly older than a dated proof; a proof of this very moment covers what stands now.
-                sa.or_(_a.registered_at < r.proof, sa.and_(r.proof.is_(None), _a.registered_at <= r.at)),
-                sa.or_(tenant.is_(None), _a.tenant == tenant),
-            )
-            .values(invalidated_at=r.at, reason=r.reason)
+        condemned = sa.update(addresses).where(
+            _a.id == r.id,
+            _a.value == r.value,
+            _a.invalidated_at.is_(None),
+            # Strictly older than a dated proof; a proof of this very moment covers what stands now.
+            sa.or_(_a.registered_at < r.proof, sa.and_(r.proof.is_(None), _a.registered_at <= r.at)),
+            sa.or_(tenant.is_(None), _a.tenant == tenant),
+        )
+        self._drop = condemned.values(
+            invalidated_at=r.at, reason=r.reason, refused_by=r.by, quarantined_at=None
+        ).returning(_a.id)
+        self._set_apart = (
+            condemned.where(_a.quarantined_at.is_(None))
+            .values(quarantined_at=r.at, reason=r.reason, refused_by=r.by)
             .returning(_a.id)
         )
-        one = sa.select(*COLUMNS).where(
+        id_ = sa.bindparam("b_id", type_=sa.BigInteger)
+        self._one = sa.select(*COLUMNS, _a.moved_to).where(_a.id == id_)
+        self._known = sa.select(*COLUMNS).where(_a.key == sa.bindparam("b_key", type_=_a.key.type))
+        self._move = (
+            sa.update(addresses)
+            .where(_a.id == id_)
+            .values(moved_to=sa.bindparam("b_new", type_=sa.BigInteger))
+        )
+        one = sa.select(*SHOWN).where(
             _a.tenant == sa.bindparam("b_tenant", type_=Words),
             _a.recipient == sa.bindparam("b_recipient", type_=Words),
         )
@@ -171,7 +189,7 @@ class Addresses:
     ) -> list[Address]:
         """The addresses of one recipient."""
         parameters = {"b_tenant": tenant, "b_recipient": recipient, "b_channel": channel}
-        found = [Address(*row[:-1]) for row in connection.execute(self._of, parameters)]
+        found = [Address(*row) for row in connection.execute(self._of, parameters)]
         return [address for address in found if all_ or address.invalidated_at is None]
 
     def live(
@@ -191,17 +209,48 @@ class Addresses:
     def invalidate(
         self, connection: sa.Connection, items: Sequence[Invalidation], tenant: str | None, now: int
     ) -> int:
-        """Drop what was registered before the proof."""
-        if not items:
-            return 0
-        # One row per address: the latest proof says the most.
-        latest: dict[tuple[int, str], Invalidation] = {}
-        for item in items:
-            other = latest.get((item.address_id, item.value))
-            if other is None or (item.proof_at or now) > (other.proof_at or now):
-                latest[item.address_id, item.value] = item
-        values = [(i.address_id, i.value, i.reason, i.proof_at, now) for i in latest.values()]
-        return len(connection.execute(self._drop, self._dropped.bind(values) | {"b_tenant": tenant}).all())
+        """Drop what was registered before the proof; how many were."""
+        return len(self.drop(connection, items, tenant, now))
+
+    def drop(
+        self, connection: sa.Connection, items: Sequence[Invalidation], tenant: str | None, now: int
+    ) -> set[int]:
+        """Drop what was registered before the proof, or set it apart where that is doubted; which were."""
+        found: set[int] = set()
+        for doubted, statement in ((False, self._drop), (True, self._set_apart)):
+            if some := [item for item in items if item.doubted is doubted]:
+                parameters = self._dropped.bind(_latest(some, now)) | {"b_tenant": tenant}
+                found.update(connection.execute(statement, parameters).scalars())
+        return found
+
+    # --- moving -----------------------------------------------------------------------------------------------
+
+    def one(self, connection: sa.Connection, id_: int) -> tuple[Address, int, int | None] | None:
+        """An address, its generation, and the id of the one that took its place."""
+        row = connection.execute(self._one, {"b_id": id_}).first()
+        return None if row is None else (Address(*row[:-2]), row[-2], row[-1])
+
+    def known(
+        self, connection: sa.Connection, tenant: str, channel: str, value: str
+    ) -> tuple[Address, int] | None:
+        """The address of this value, dead or alive."""
+        key = self._key(clean(tenant), "", clean(channel), clean(value))
+        row = connection.execute(self._known, {"b_key": key}).first()
+        return None if row is None else (Address(*row[:-1]), row[-1])
+
+    def move(self, connection: sa.Connection, old: int, new: int) -> None:
+        """Remember where it has moved to."""
+        connection.execute(self._move, {"b_id": old, "b_new": new})
+
+
+def _latest(items: Sequence[Invalidation], now: int) -> list[tuple[Any, ...]]:
+    """One row per address: the latest proof says the most."""
+    latest: dict[tuple[int, str], Invalidation] = {}
+    for item in items:
+        other = latest.get((item.address_id, item.value))
+        if other is None or (item.proof_at or now) > (other.proof_at or now):
+            latest[item.address_id, item.value] = item
+    return [(i.address_id, i.value, i.reason, i.proof_at, now, i.by) for i in latest.values()]
 
 
 def _place(owned: tuple[Address, int]) -> tuple[str, int]:

@@ -107,7 +107,12 @@ class Erasure:
         self._leave = (
             sa.update(addresses)
             .where(owned, _a.invalidated_at.is_(None))
-            .values(invalidated_at=_a.registered_at, reason=sa.literal("erased"))
+            .values(
+                invalidated_at=_a.registered_at,
+                reason=sa.literal("erased"),
+                quarantined_at=None,
+                refused_by=None,
+            )
         )
         # The address of an in-app copy that was named by ``to`` is the person's id.
         meant = sa.and_(

@@ -25,6 +25,7 @@ class Ledger:
         self.notes: list[tuple[UUID, Note]] = []
         self.outbox: list[OutboxRow] = []
         self.invalidations: list[Invalidation] = []
+        self.moves: list[tuple[UUID, Invalidation]] = []
         self.pauses: list[LanePause] = []
         self.began: set[str] = set()
         self.counters: dict[tuple[int, str, str, str], int] = {}
@@ -51,7 +52,9 @@ class Ledger:
             self.named.append((message_key(account, message_id), id_, number))
         self.notes.extend((id_, note) for note in write.notes)
         self.outbox.extend(write.outbox)
-        self.invalidations.extend(write.invalidate)
+        if write.invalidate:
+            self.invalidations.extend(write.invalidate)
+            self.moves.extend((id_, told) for told in write.invalidate if told.replace_with is not None)
         self.pauses.extend(write.pauses)
         for name in write.counters:
             key = (self.now // DAY, tenant, channel, name)

@@ -111,6 +111,8 @@ recipients = sa.Table(
 )
 
 # ``generation`` grows when the value goes to another owner: a notification made for the former one sees it.
+# ``refused_by``: the credential whose call got the verdict that dropped it, or set it apart (``quarantined_at``).
+# ``moved_to``: the address that took its place.
 addresses = sa.Table(
     PREFIX + "addresses",
     metadata,
@@ -124,6 +126,9 @@ addresses = sa.Table(
     _empty("invalidated_at", Time),
     _empty("reason", Words),
     _column("generation", sa.Integer),
+    _empty("quarantined_at", Time),
+    _empty("refused_by", Words),
+    _empty("moved_to", sa.BigInteger),
 )
 
 contents = sa.Table(
@@ -353,6 +358,17 @@ lanes = sa.Table(
     _empty("opened", sa.Integer),
 )
 
+# Verdicts against addresses, weighed by credential: a row is written only when one is proposed.
+breakers = sa.Table(
+    PREFIX + "breakers",
+    metadata,
+    _column("name", Words, primary_key=True),
+    _column("steps", Words),
+    _empty("tripped_at", Time),
+    _column("why", Words),
+    _column("changed_at", Time),
+)
+
 # Token buckets: ``full_at`` is when one is full again.
 rates = sa.Table(
     PREFIX + "rates",
@@ -409,6 +425,8 @@ FREE = sa.not_(dispatch.c.leased)
 ARMED = dispatch.c.armed == sa.true()
 UNREAD = inbox.c.unread == sa.true()
 UNARMED = sa.not_(dispatch.c.armed)
+QUARANTINED = addresses.c.quarantined_at.is_not(None)
+REFUSED = sa.and_(addresses.c.refused_by.is_not(None), addresses.c.invalidated_at.is_not(None))
 OPEN = receipts.c.look_at.is_not(None)
 
 
@@ -424,6 +442,8 @@ _index("events_age", events.c.created_at, events.c.key, unique=True)
 _index("event_recipients_age", journal.c.created_at, journal.c.key)
 _index("addresses_key", addresses.c.key, unique=True)
 _index("addresses_recipient", addresses.c.tenant, addresses.c.recipient)
+_index("addresses_quarantined", addresses.c.refused_by, addresses.c.id, where=QUARANTINED)
+_index("addresses_refused", addresses.c.refused_by, addresses.c.invalidated_at, where=REFUSED)
 _index("notifications_event", notifications.c.event_key)
 _index("notifications_created", notifications.c.created_at, notifications.c.id)
 _index("notifications_recipient", notifications.c.tenant, notifications.c.recipient)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ringonce.model.notification import State
     from ringonce.model.transition import Note
     from ringonce.ports import AttemptRow, Decide, OutboxRow, Row
-    from ringonce.store.addresses import Addresses
+    from ringonce.store.against import AgainstAddresses
     from ringonce.store.dialect import Dialect
     from ringonce.store.duties import Duties
 
@@ -92,10 +92,10 @@ class Settler:
     """The statements, built once."""
 
     def __init__(
-        self, dialect: Dialect, addresses: Addresses, duties: Duties, outbox_kinds: frozenset[str]
+        self, dialect: Dialect, verdicts: AgainstAddresses, duties: Duties, outbox_kinds: frozenset[str]
     ) -> None:
         self._dialect = dialect
-        self._addresses = addresses
+        self._against = verdicts
         self._duties = duties
         self._kinds = outbox_kinds
         self.inboxes = Inboxes(dialect)
@@ -213,21 +213,6 @@ class Settler:
             .on_conflict_do_nothing(index_elements=["event_key"])
         )
 
-        # What still waits for the same recipient at an address that moved goes to the new one.
-        self._repoint = (
-            sa.update(notifications)
-            .where(
-                n.id == d.id,
-                n.tenant == sa.bindparam("b_tenant", type_=sa.Text),
-                n.recipient == sa.bindparam("b_recipient", type_=sa.Text),
-                n.address_id == sa.bindparam("b_old", type_=sa.BigInteger),
-            )
-            .values(
-                address_id=sa.bindparam("b_new", type_=sa.BigInteger),
-                address_generation=sa.bindparam("b_generation", type_=sa.Integer),
-            )
-        )
-
     # --- lock -----------------------------------------------------------------------------------------------
 
     def lock(
@@ -276,6 +261,7 @@ class Settler:
     ) -> list[Settled]:
         """Decide changes of locked rows, in their order, and write the result."""
         ledger = Ledger(now)
+        changes, tripped = self._against.weigh(connection, locked, changes, decide, now)
         known = self._attempts_of(connection, locked, changes)
         settled = []
         for change in changes:
@@ -290,6 +276,8 @@ class Settler:
                 settled.append(Settled(change, row, Write(row.state, changed=False), lease_held=True))
                 continue
             write = decide(row, change, held, now)
+            if tripped and write.invalidate:
+                write = self._against.told(write, tripped)
             if row.recipient == ERASED:
                 write = wordless(write, change)
             if held and item.dispatched is not None and not isinstance(change.event, LeaseLost):
@@ -370,7 +358,7 @@ class Settler:
 
     def _write(self, connection: sa.Connection, items: list[Locked], ledger: Ledger) -> None:
         now = {"b_now": ledger.now}
-        fresh = self._drop_addresses(connection, items, ledger)
+        fresh = self._against.carry_out(connection, items, ledger) if ledger.invalidations else {}
         rows = [
             (
                 *(item.row.id, item.version),
@@ -431,37 +419,6 @@ class Settler:
         if notes:
             values = [(id_, note.kind, dump(note.detail)) for id_, note in notes]
             connection.execute(self._note, self._notes.bind(values) | {"b_now": now})
-
-    def _drop_addresses(
-        self, connection: sa.Connection, items: list[Locked], ledger: Ledger
-    ) -> dict[UUID, tuple[int, int]]:
-        """Invalidate; where the provider named a new value, register it and point the notification to it."""
-        if not ledger.invalidations:
-            return {}
-        ledger.invalidations.sort(key=lambda item: item.address_id)
-        self._addresses.invalidate(connection, ledger.invalidations, None, ledger.now)
-        moved: dict[UUID, tuple[int, int]] = {}
-        for wanted in ledger.invalidations:
-            if wanted.replace_with is None:
-                continue
-            for item in items:
-                old = item.row.address
-                if old is not None and old.id == wanted.address_id:
-                    new, generation = self._addresses.register(
-                        connection, old.tenant, old.recipient, old.channel, wanted.replace_with, ledger.now
-                    )
-                    moved[item.row.id] = (new.id, generation)
-                    connection.execute(
-                        self._repoint,
-                        {
-                            "b_tenant": item.row.tenant,
-                            "b_recipient": item.row.recipient,
-                            "b_old": old.id,
-                            "b_new": new.id,
-                            "b_generation": generation,
-                        },
-                    )
-        return moved
 
 
 def _told_before(change: Change, known: dict[tuple[UUID, int], AttemptRow]) -> bool:

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
-    from ringonce.ports import LanePause, LaneState, Query
+    from ringonce.model.notification import Address
+    from ringonce.ports import BreakerState, LanePause, LaneState, Lifted, Query
     from ringonce.store.backend import Backend
+    from ringonce.store.breakers import Breakers
     from ringonce.store.duties import Duties
     from ringonce.store.lots import Lots
     from ringonce.store.reading import Reading
@@ -24,6 +26,7 @@ class SmallTables:
     """A part of ``SqlStore``."""
 
     backend: Backend
+    _breakers: Breakers
     _duties: Duties
     _lots: Lots
     _reading: Reading
@@ -61,6 +64,25 @@ class SmallTables:
         """All lanes that have ever been paused."""
         at = self.backend.clock(None)
         return await self.backend.run(lambda c: self._duties.lanes(c, at), write=False)
+
+    async def quarantined(
+        self, names: Sequence[str] | None = None, *, after: int = 0, limit: int = 100
+    ) -> list[Address]:
+        """Addresses that a person has to decide about."""
+        return await self.backend.run(
+            lambda c: self._breakers.quarantined(c, names, after, limit), write=False
+        )
+
+    async def breakers(self) -> list[BreakerState]:
+        """The credentials whose verdicts were watched."""
+        return await self.backend.run(self._breakers.states, write=False)
+
+    async def lift(self, names: Sequence[str], *, drop: bool, now: int | None = None) -> Lifted:
+        """Decide what is in quarantine."""
+        at = self.backend.clock(now)
+        return await self.backend.run(
+            lambda c: self._breakers.lift(c, names, self._duties.time(c, at), drop=drop)
+        )
 
     async def overrides(self) -> dict[str, Mapping[str, object]]:
         """Settings changed at run time."""

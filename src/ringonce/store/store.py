@@ -9,8 +9,10 @@ from ringonce.core.lane import parse, stops
 from ringonce.errors import StoreError
 from ringonce.ports import Lot, Terms
 from ringonce.store.addresses import Addresses, same
+from ringonce.store.against import AgainstAddresses
 from ringonce.store.backend import Backend, DataRefusedError, check_schema
 from ringonce.store.blocks import Blocks
+from ringonce.store.breakers import Breakers
 from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
 from ringonce.store.drafts import Drafts, DraftTable
@@ -94,7 +96,9 @@ class SqlStore(Upkeep, SmallTables, Incoming, DraftTable):
         self._floor = Floor()
         self._claims = Claims(dialect, self._floor)
         self._lots = Lots(dialect, self._claims)
-        self._settler = Settler(dialect, self._addresses, self._duties, outbox_kinds)
+        self._breakers = Breakers(dialect)
+        against = AgainstAddresses(dialect, self._addresses, self._breakers)
+        self._settler = Settler(dialect, against, self._duties, outbox_kinds)
         self._inboxes = self._settler.inboxes
         self._siblings = Siblings(dialect)
         self._changes = Changes(backend, self._settler, Verdicts(dialect, outbox_kinds))
