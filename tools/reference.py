@@ -84,7 +84,17 @@ def configuration() -> str:
         "## `[channels.NAME]`\n\nA configured way out. Every key that is not listed here belongs to the provider.\n\n"
         + _table(
             ("key", "kind", "default", "meaning"),
-            iter([("`provider`", "text", "", "The provider's name. Needed.")]),
+            iter(
+                [
+                    ("`provider`", "text", "", "The provider's name. Needed, or `providers`."),
+                    (
+                        "`providers`",
+                        "list of tables",
+                        "",
+                        "Several, each with `provider` and its own options: after a refusal the next is asked.",
+                    ),
+                ]
+            ),
         ).rstrip()
         + "\n"
         + _keys(defaults, keys.POLICY_KEYS, skip=("in_doubt", "account", "circuit")).split("\n", 2)[2]
