@@ -82,6 +82,26 @@ async def test_silence_never_goes_to_another(start: Start, policy: str) -> None:
     assert set(await asked(system, id_)) == {"timeout"}
 
 
+async def test_a_later_refusal_does_not_lift_a_doubt(start: Start) -> None:
+    """While one call has no verdict, the refusals that follow it lead to no other provider either."""
+    system = await start(sms=two("timeout,transient,transient,ok", in_doubt="resend"))
+    id_ = await system.accept("sms")
+    async with system.working(system.ring):
+        await system.ended(id_)
+    assert outcomes(await system.view(id_)) == ["unknown", "transient", "transient", "accepted"]
+    assert len(set(await asked(system, id_))) == 1
+
+
+async def test_a_doubt_stays_with_the_second(start: Start) -> None:
+    """A doubt about a call to the second provider is resent to the second, though the first is there again."""
+    system = await start(sms=two("transient,ok", "ok,timeout,ok", in_doubt="resend"))
+    id_ = await system.accept("sms")
+    async with system.working(system.ring):
+        await system.ended(id_)
+    assert outcomes(await system.view(id_)) == ["transient", "unknown", "accepted"]
+    assert await asked(system, id_) == ["transient,ok", "ok,timeout,ok", "ok,timeout,ok"]
+
+
 async def test_a_doubt_is_resent_to_the_one_that_was_asked(start: Start) -> None:
     """Under resend a doubt waits in the lane of its provider, also while that one is paused."""
     system = await start(
