@@ -8,6 +8,8 @@
 PYTHON ?=
 # Set to leave out of `make test-all` what `make test` has just run.
 SKIP_FAST ?=
+# make demo ALL=1: through every provider.
+ALL ?=
 # More arguments for pytest, for example: make test ARGS="-k backoff -x"
 ARGS ?=
 WORKERS ?= 4
@@ -32,7 +34,7 @@ SUBSET := $(wildcard tests/model tests/core tests/providers tests/store tests/wi
 OTHERS := 3.12 3.13
 
 help:
-	@echo "make demo      the whole thing against local flaky servers, in a minute"
+	@echo "make demo      the whole thing against local flaky servers, in a minute; ALL=1: through every provider"
 	@echo "make test      the tests (12 minutes on two cores)"
 	@echo "make test-all  also the slow ones, those that need Debian packages, and other Python versions (45 minutes)"
 	@echo "make bench     measure; PARTS=\"deliver latency\" and RUNS=5 choose, ARGS=--keep keeps it for the documentation"
@@ -91,7 +93,7 @@ $(NODE)/node_modules/.ready: $(NODE)/package.json $(NODE)/package-lock.json
 # ----------------------------------------------------------------------------------------------------------------- runs
 
 demo: $(VENV)/.package
-	@$(BIN)/ringonce demo $(ARGS)
+	@$(BIN)/ringonce demo $(if $(ALL),--all) $(ARGS)
 
 test: setup
 	$(PYTEST) -m "$(FAST)" $(addprefix --ignore=,$(PURE)) $(ARGS)

@@ -108,6 +108,7 @@ class Ringonce(Failing, People, Quarantine, Drafts):
             settings=Settings(
                 cycle=self.config.retry.cycle,
                 grace=self.config.worker.grace / MICROSECONDS,
+                share_credentials=self.config.worker.share_credentials,
                 max_payload=self.config.limits.max_payload,
                 outbox=frozenset(kind.value for kind in self.config.outbox.events),
                 keep=self.config.retention,

@@ -101,3 +101,7 @@ class Caller:
     async def post(self, target: str, body: object = None, **more: Any) -> Answer:
         """POST."""
         return await self.call("POST", target, body, **more)
+
+    async def put(self, target: str, body: object = None, **more: Any) -> Answer:
+        """PUT."""
+        return await self.call("PUT", target, body, **more)

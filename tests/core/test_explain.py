@@ -208,6 +208,9 @@ def test_what_holds_it_up() -> None:
     for_ever = replace(paused, until=None, reason=None)
     assert later(made, lane=for_ever)[-1] == "waits: channel paused until somebody resumes it"
     assert len(later(made, lane=replace(paused, paused=False))) == 2
+    apart = later(made, lane=replace(for_ever, reason="mass_invalidation"))
+    assert apart[-2] == "waits: channel paused (mass_invalidation) until somebody resumes it"
+    assert apart[-1] == "decide: ringonce recipients quarantine list --channel email"
 
 
 def test_in_the_hands_of_a_worker() -> None:

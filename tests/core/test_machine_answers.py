@@ -224,6 +224,19 @@ def test_lowered_max_attempts_ends_without_a_call() -> None:
     assert (fresh.final, fresh.last_error) == (True, LastError("NTF_PROVIDER_TRANSIENT", "503", "try later"))
 
 
+@pytest.mark.parametrize("kind", ["invalid_recipient", "blocked"])
+def test_a_doubted_verdict_waits(kind: str) -> None:
+    """Too many addresses are called dead: it waits, uncounted, the address is set apart, the channel stops."""
+    doubted = out(kind, drop_address=True, doubted=True, proof_at=7)
+    for policy in (PLAIN, replace(PLAIN, on_auth=OnAuth.FAIL, max_attempts=1)):
+        made = answered(doubted, policy=policy)
+        assert (made.state.status, made.state.attempts, made.state.final) == (Status.PENDING, 0, False)
+        assert effects(made, Invalidate) == [Invalidate(str(doubted.code), 7, doubted=True)]
+        assert effects(made, Pause) == [Pause("channel", "mass_invalidation")]
+        assert effects(made, Alert) == []
+        assert [note.kind for note in made.notes] == ["verdict_doubted"]
+
+
 def test_re_address_goes_to_the_new_address() -> None:
     """The same notification goes to the address's new form at once, twice per revision, then it is a refusal."""
     moved = out("invalid_recipient", re_address="-100200", text="upgraded")

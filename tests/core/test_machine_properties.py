@@ -47,6 +47,7 @@ OUTCOMES = st.builds(
     st.sampled_from(OutcomeClass),
     ambiguous=st.booleans(),
     drop_address=st.booleans(),
+    doubted=st.booleans(),
     re_address=st.sampled_from([None, None, None, "new"]),
     retry_after_s=st.sampled_from([None, 0, 30, 86_400]),
     scope=st.sampled_from([None, "address", "channel", "sender", "platform"]),

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from ringonce import registry
 from ringonce.cli.root import run
 
 # Each is a minute's work for an idle machine at most, and many for a busy one.
@@ -25,10 +26,10 @@ TOTALS = {"accepted", "sent", "assumed", "in_doubt", "pending", "failed", "dupli
 FEW = 60
 
 
-def start(*arguments: str, folder: Path) -> subprocess.Popen[str]:
+def start(*arguments: str, folder: Path, count: int = FEW) -> subprocess.Popen[str]:
     """The demo in a process, in another folder and with an environment that would mislead its worker."""
     return subprocess.Popen(
-        [sys.executable, "-m", "ringonce", "demo", "--notifications", str(FEW), *arguments],
+        [sys.executable, "-m", "ringonce", "demo", "--notifications", str(count), *arguments],
         cwd=folder,
         env={
             **os.environ,
@@ -106,6 +107,21 @@ def test_a_small_one_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run(["--config", told["config"], "report", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report == {name: told[name] for name in report}
+
+
+def test_all_of_it_from_end_to_end(tmp_path: Path) -> None:
+    """With --all every provider sends to its stand-in through faults and a kill, and every promise is kept."""
+    process = start("--all", "--json", "--seed", "5", folder=tmp_path, count=150)
+    out, err = process.communicate(timeout=500)
+    assert process.returncode == 0, out + err
+    told: dict[str, Any] = json.loads(out)
+    assert [check["name"] for check in told["checks"] if not check["ok"]] == []
+    assert (told["verdict"], told["pending"], told["in_doubt"]) == ("kept", 0, 0)
+    assert (
+        len(told["channels"]) + len(told["left_out"]) >= len(registry.names()) - 1
+    )  # the sandbox sends nothing
+    assert all(channel["sent"] > 0 for channel in told["channels"].values())
+    assert not any(map(listening, ports(err)))
 
 
 async def test_it_stays_and_serves(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from ringonce import registry
+from ringonce.vendors import flaky_more
 from ringonce.vendors.scenario import MOST_RECIPIENTS, Scenario
 
 
@@ -66,3 +68,34 @@ def test_the_seed_repeats_it() -> None:
 
     assert facts(one) == facts(same)
     assert facts(one) != facts(other)
+
+
+@pytest.mark.parametrize("notifications", [100, 1_000, 3_000])
+def test_every_provider_is_shown(notifications: int) -> None:
+    """With everything, each provider has a way that misbehaves, or is named as left out; nothing else changes."""
+    scenario = Scenario(notifications, 1, everything=True)
+    assert sum(scenario.counts.values()) == notifications
+    assert set(scenario.counts) == {way.channel for way in scenario.ways}
+    shown = {way.provider.split('"')[1] for way in scenario.ways}
+    assert shown | set(scenario.left_out) | {"sandbox"} == set(registry.names())
+    assert not shown & set(scenario.left_out)
+    for way in scenario.ways[6:]:
+        assert way.server is not None
+        faults = {rule.fault.label for rule in way.server.plan.rules if rule.numbers}
+        assert "accept_then_reset" in faults or notifications == 100
+        assert faults
+
+
+def test_nobody_is_answered_twice() -> None:
+    """A marketplace's question is answered once: nobody has two notifications on that channel."""
+    scenario = Scenario(3_000, 1, everything=True)
+    told = [scenario._who[str(e["event_id"])] for e in scenario.events if "replies" in e["channels"]]  # type: ignore[operator]
+    assert len(told) == len(set(told))
+
+
+def test_an_extra_that_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the module of an extra its provider is named, with the reason, and the rest is shown."""
+    monkeypatch.setattr(flaky_more, "find_spec", lambda _module: None)
+    scenario = Scenario(300, 1, everything=True)
+    assert scenario.left_out["smpp"] == "the extra smpp is not installed"
+    assert "smpp" not in scenario.counts

@@ -4,8 +4,11 @@ import json
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 
 from ringonce.api.app import create_app
+from ringonce.model.policy import DAY
+from ringonce.store.schema import addresses, notifications
 from ringonce.vendors.apns import ApnsApi
 from ringonce.vendors.script import Plan, plan
 from ringonce.vendors.webpush import PushService
@@ -13,6 +16,7 @@ from tests.api.asgi import Caller
 from tests.requirements.conftest import Start, System
 from tests.requirements.test_push import ALERTS, Api, api, browsers, push, sends, tell, webpush
 from tests.requirements.test_push_apns import push as apns
+from tests.requirements.test_retention import pruning
 
 __all__ = ["api", "browsers"]
 MANY = 25
@@ -264,3 +268,23 @@ async def test_A06_c_a_dead_token_leaves_reason_and_date(start: Start, api: Api)
     await tell(system)
     await system.work()
     assert sends(server) == {"token": 1}
+
+
+async def test_A06_d_what_is_left_of_a_dead_token_is_erased(start: Start, api: Api) -> None:
+    """Reason and date of a dead token are removed by retention."""
+    system = await start(push=push(api(dead=["token"])))
+    await system.ring.register("ada", "push", "token")
+    await tell(system)
+    await system.work()
+
+    def grow_old(connection: sa.Connection) -> None:
+        connection.execute(sa.update(addresses).values(invalidated_at=addresses.c.invalidated_at - 91 * DAY))
+        connection.execute(sa.delete(notifications))
+
+    await system.sql(grow_old)
+
+    async def gone() -> bool:
+        return await system.ring.addresses("ada", invalidated=True) == []
+
+    async with pruning(system):
+        await system.until(gone)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ringonce.core.lane import of_account
-from ringonce.model.event import Event
+from ringonce.model.event import Event, Recipient
 from ringonce.model.notification import Status
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
 from ringonce.model.policy import DAY, MassInvalidation
@@ -330,6 +330,19 @@ async def test_the_new_form_belongs_to_somebody_already(world: World) -> None:
     assert (followed.row.id, followed.row.address.value, followed.address_changed) == (mine, "-100", False)
     assert [one.value for one in await world.store.addresses("", "other")] == ["-100"]
     assert await world.store.addresses("", "r-e-1") == []
+
+
+async def test_nobody_is_told_twice_by_a_move(world: World) -> None:
+    """Old and new form were both registered, and one event went to both: what the old one gets ends, not doubled."""
+    who = Recipient("r", addresses={"telegram": ("-1", "-100")})
+    await world.accept(Event("e-1", recipients=(who,), channels=("telegram",)))
+    claimed = {one.row.address.value: one for one in (await world.claim(lane="telegram")).rows}
+    await world.mark(*claimed.values())
+    await world.settle(world.answer(claimed["-100"]))
+    (old,) = await world.settle(world.answer(claimed["-1"], MOVED))
+    assert (old.write.state.status, old.write.state.final) == (Status.FAILED, True)
+    assert [one.value for one in await world.store.addresses("", "r")] == ["-100"]
+    assert (await world.claim(lane="telegram")).rows == ()
 
 
 async def test_a_second_report_does_not_revive(world: World) -> None:

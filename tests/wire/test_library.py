@@ -1,9 +1,11 @@
 """Libraries that block: what they return, how long they may take, and what is known when they do not return."""
 
 import asyncio
+import logging
 import sys
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -93,6 +95,28 @@ async def test_an_error_of_the_call_is_a_doubt(wire: LibraryWire) -> None:
     """An error says nothing about what has been sent."""
     [answer] = await ask(wire, call(OSError("secret")))
     assert answer == NoAnswer(Fault.RESET_BEFORE_STATUS, sent=True, detail="the library failed (OSError)")
+
+
+async def test_what_it_logs_goes_into_the_answer_only(
+    wire: LibraryWire, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its last warning is told without any word of the arguments; the program's logs hear of others only."""
+    log = logging.getLogger("belfry")
+
+    class Loud(Bell):
+        def ring(self, *, text: str) -> bool:
+            """Ring, and say so."""
+            log.info("ringing")
+            log.warning("no answer of tower-7 for s3cret: error=401")
+            return False
+
+    sys.modules["belfry"].loud = lambda _: Loud(False)  # type: ignore[attr-defined]
+    request = replace(call("bell://s3cret@tower-7", name="belfry:loud"), loggers=("belfry",))
+    with caplog.at_level(logging.DEBUG):
+        [answer] = await ask(wire, request)
+        log.warning("somebody else")
+    assert answer == LibraryAnswer(made=True, value=False, text="no answer of …-7 for …: error=401")
+    assert [record.getMessage() for record in caplog.records if record.name == "belfry"] == ["somebody else"]
 
 
 async def test_no_return_in_time_is_a_doubt() -> None:

@@ -5,9 +5,11 @@ from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.routing import WebSocketRoute
 
 from ringonce.api import (
     bodies,
+    drafts,
     failures,
     inbox,
     notifications,
@@ -16,6 +18,7 @@ from ringonce.api import (
     quarantine,
     receipts,
     recipients,
+    socket,
 )
 from ringonce.api.access import Access, TenantKey, is_open
 from ringonce.api.body import BodyLimit
@@ -63,8 +66,10 @@ def create_app(
     app.state.heartbeat = heartbeat
     app.state.streams = set()
     app.state.public_url = public_url.rstrip("/")
-    for part in (notifications, failures, recipients, inbox, receipts, operations, quarantine):
+    for part in (notifications, drafts, failures, recipients, inbox, receipts, operations, quarantine):
         app.include_router(part.router)
+    # Starlette's own: what FastAPI asks of all routes takes a request, and OpenAPI knows no WebSockets.
+    app.router.routes.append(WebSocketRoute(socket.PATH, socket.connect))
     app.add_middleware(
         BodyLimit,
         limits={"/v1/notifications": max_payload, "/v1/notifications/batch": BATCH_TIMES * max_payload},

@@ -111,6 +111,12 @@ class AddressesIn(RootModel[dict[str, str | dict[str, Any] | list[str | dict[str
     """Addresses by channel."""
 
 
+class TicketIn(Strict):
+    """How long the ticket is good."""
+
+    seconds: StrictInt = Field(default=3_600, ge=1, le=86_400)
+
+
 class ReadIn(Strict):
     """Which copies were read: exactly one of these."""
 

@@ -8,6 +8,7 @@ from ringonce.engine.failing import Outlook, Verdicts
 from ringonce.engine.inbox import InboxPage, Stream
 from ringonce.engine.receipts import Reply
 from ringonce.model.audit import AuditRow
+from ringonce.model.draft import Draft, DraftMode, DraftState, Saved
 from ringonce.model.notification import Address
 from ringonce.model.receipt import Callback
 from ringonce.ports import Accepted, Backlog, Life, Person, Row, Settled
@@ -203,6 +204,66 @@ class Facade(Protocol):
         tenant: str = "",
     ) -> int:
         """Mark them as read."""
+        ...
+
+    async def draft(self, key: str, *, channel: str | None = None, tenant: str = "") -> Draft:
+        """A draft with its history."""
+        ...
+
+    async def drafts(
+        self,
+        *,
+        states: Sequence[DraftState | str] = (),
+        channel: str | None = None,
+        scenario: str | None = None,
+        tenant: str | None = None,
+        limit: int = 50,
+        after: UUID | None = None,
+    ) -> list[Draft]:
+        """Drafts, newest first."""
+        ...
+
+    async def put_draft(
+        self,
+        key: str,
+        text: str | None = None,
+        *,
+        channel: str | None = None,
+        content: Mapping[str, object] | None = None,
+        to: object = None,
+        scenario: str | None = None,
+        mode: DraftMode | str | None = None,
+        subject: str | None = None,
+        version: int | None = None,
+        by: str = "",
+        tenant: str = "",
+    ) -> Saved:
+        """Save a text under a key."""
+        ...
+
+    async def send_draft(
+        self,
+        key: str,
+        *,
+        channel: str | None = None,
+        version: int | None = None,
+        by: str = "",
+        tenant: str = "",
+    ) -> Draft:
+        """Approve one."""
+        ...
+
+    async def reject_draft(
+        self,
+        key: str,
+        *,
+        channel: str | None = None,
+        reason: str = "",
+        version: int | None = None,
+        by: str = "",
+        tenant: str = "",
+    ) -> Draft:
+        """Put one aside."""
         ...
 
     async def receive(self, channel: str, callback: Callback) -> Reply:

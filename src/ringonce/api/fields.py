@@ -20,7 +20,7 @@ Tenant = Annotated[
 RecipientId = Annotated[Segment, Path(min_length=1, max_length=256, pattern=TEXT)]
 Name = Annotated[str | None, Query(max_length=256, pattern=TEXT)]
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
-REPEATED = frozenset({"status", "by"})
+REPEATED = frozenset({"status", "state", "by"})
 """Parameters that are lists."""
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Annotated
@@ -9,13 +10,13 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from ringonce.api import bodies, schemas
+from ringonce.api import bodies, schemas, tickets
 from ringonce.api.access import scope
 from ringonce.api.feed import told
 from ringonce.api.fields import Limit, RecipientId, Tenant, micros
 from ringonce.api.notifications import facade
 from ringonce.engine.inbox import Stream
-from ringonce.engine.views import copy_view
+from ringonce.engine.views import copy_view, stamp
 from ringonce.errors import StoreError
 
 router = APIRouter(prefix="/v1/inbox", tags=["inbox"])
@@ -43,6 +44,17 @@ async def mark_read(
     up_to = body.up_to if body.until is None else micros(body.until)
     count = await behind.mark_read(recipient, body.ids, up_to=up_to, tenant=owner)
     return JSONResponse({"read": count, "unread": await behind.unread(recipient, tenant=owner)})
+
+
+@router.post("/{recipient}/ticket", response_model=schemas.Ticket)
+async def ticket(
+    request: Request, recipient: RecipientId, body: bodies.TicketIn | None = None, tenant: Tenant = None
+) -> JSONResponse:
+    """What a page in a browser shows instead of a key: it opens this inbox for a while, and nothing else."""
+    until = int(time.time()) + (body or bodies.TicketIn()).seconds
+    made = tickets.Ticket(scope(request, tenant) or "", recipient, until)
+    text = tickets.write(request.scope["state"]["secret"], made)
+    return JSONResponse({"ticket": text, "expires_at": stamp(until * 1_000_000)})
 
 
 @router.get("/{recipient}/stream", response_class=StreamingResponse, responses={200: EVENT_STREAM})
@@ -99,12 +111,13 @@ async def _events(request: Request, following: Stream) -> AsyncIterator[str]:
     """The events. The answer is pulled by the connection, so a slow one waits here and nowhere else."""
     open_: set[Stream] = request.app.state.streams
     silence: float = request.app.state.heartbeat
+    until: int | None = request.scope.get("state", {}).get("until")  # of the ticket
     async with following:
         open_.add(following)
         try:
             # An event without data only sets the id from which a new connection goes on.
             yield f"retry: {RECONNECT_MS}\nid: {following.cursor}\n\n"
-            while not following.ended:
+            while not following.ended and (until is None or time.time() < until):
                 try:
                     changes = await following.changes(silence)
                 except StoreError:

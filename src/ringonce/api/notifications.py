@@ -6,6 +6,7 @@ from uuid import UUID
 import msgspec
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse, Response
+from starlette.requests import HTTPConnection
 
 from ringonce.api import bodies, schemas
 from ringonce.api.access import caller, scope
@@ -30,7 +31,7 @@ def _accepted(view: object) -> Response:
     return Response(_ENCODER.encode(view), 202, media_type="application/json")
 
 
-def facade(request: Request) -> Facade:
+def facade(request: HTTPConnection) -> Facade:
     """The program behind the API."""
     behind: Facade = request.app.state.facade
     return behind

@@ -23,7 +23,7 @@ class WholeSegments:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Decode it our way."""
         raw = scope.get("raw_path")
-        if scope["type"] == "http" and raw and b"%" in raw:
+        if scope["type"] in {"http", "websocket"} and raw and b"%" in raw:
             kept = _KEPT.sub(b"%25", raw.partition(b"?")[0])
             scope = {**scope, "path": unquote(kept.decode("ascii", "replace"))}
         await self._app(scope, receive, send)

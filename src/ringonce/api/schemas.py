@@ -149,6 +149,13 @@ class MarkedRead(Unread):
     read: int
 
 
+class Ticket(BaseModel):
+    """What opens one inbox, until when."""
+
+    ticket: str
+    expires_at: str
+
+
 class Content(BaseModel):
     """What is said."""
 

@@ -11,6 +11,9 @@ from fastapi import FastAPI
 from ringonce.api.access import is_loopback
 from ringonce.errors import ConfigError
 
+LARGEST_MESSAGE = 65_536
+"""Bytes of one message that a page sends over a WebSocket."""
+
 
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
@@ -56,6 +59,10 @@ async def serve(app: FastAPI, listening: socket.socket, stop: asyncio.Event, *, 
         app,
         log_config=None,
         access_log=False,
+        # It has its say about every WebSocket, path and query included; only trouble is worth a line.
+        log_level="warning",
+        ws="websockets-sansio",
+        ws_max_size=LARGEST_MESSAGE,
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=max(1, round(grace)),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ringonce.vendors.verdict import Judgement, Told
 
 FEWEST, MOST = 20, 20_000
+FEWEST_OF_ALL, MOST_OF_ALL = 100, 3_000
+"""With ``--all``: each provider is to misbehave, and no question is answered twice."""
 LOG = "worker.log"
 
 
@@ -41,6 +43,7 @@ def demo(
     keep: Path | None = None,
     json: bool = False,
     stay: bool = False,
+    all: bool = False,  # noqa: A002 - the name of the option
 ) -> int:
     """See it work: notifications through flaky local servers, the worker killed in the middle, and the once report.
 
@@ -53,13 +56,15 @@ def demo(
         seed: Repeats the same faults; default: a new one, which is printed.
         keep: The folder for configuration, database and ledgers; default: a new temporary one, which is printed.
         json: Print only the report, with the verdict, as JSON.
+        all: Through every provider, each with its stand-in; what needs an extra that is not installed is left out.
         stay: Afterwards serve the HTTP API, with a worker, until Ctrl-C.
     """
     began = time.monotonic()
     from ringonce.cli.demo_view import Lines, Screen
 
-    if not FEWEST <= notifications <= MOST:
-        raise UsageError(f"must be between {FEWEST} and {MOST}", field="NOTIFICATIONS")
+    fewest, most = (FEWEST_OF_ALL, MOST_OF_ALL) if all else (FEWEST, MOST)
+    if not fewest <= notifications <= most:
+        raise UsageError(f"must be between {fewest} and {most}", field="NOTIFICATIONS")
     if config_file.get() is not None:
         raise UsageError("the demo writes a configuration of its own", field="CONFIG", mend="leave it out")
     if json and stay:
@@ -74,7 +79,9 @@ def demo(
     logging.basicConfig(filename=folder / LOG, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         with _interruptible():
-            outcome = run_async(_play(notifications, seed, folder, view, began, json=json, stay=stay))
+            outcome = run_async(
+                _play(notifications, seed, folder, view, began, json=json, stay=stay, everything=all)
+            )
     except KeyboardInterrupt:
         note(f"stopped; what there was until then is in {folder}")
         raise
@@ -82,7 +89,15 @@ def demo(
 
 
 async def _play(
-    notifications: int, seed: int, folder: Path, view: View, began: float, *, json: bool, stay: bool
+    notifications: int,
+    seed: int,
+    folder: Path,
+    view: View,
+    began: float,
+    *,
+    json: bool,
+    stay: bool,
+    everything: bool,
 ) -> Outcome:
     """The acts, from the first server that listens to the report."""
     from ringonce.app import Ringonce
@@ -90,7 +105,7 @@ async def _play(
     from ringonce.config import load
     from ringonce.vendors.scenario import Scenario
 
-    with Scenario(notifications, seed, folder) as scenario:
+    with Scenario(notifications, seed, folder, everything=everything) as scenario:
         config = folder / "ringonce.toml"
         config.write_text(scenario.config(folder / "ringonce.db"), encoding="utf-8")
         view.begin(scenario, seed, config)
@@ -112,7 +127,7 @@ async def _play(
                     report=report,
                     judgement=judgement,
                     notifications=told,
-                    ledgers={way.channel: way.ledger.entries for way in scenario.ways},
+                    ledgers={way.channel: way.entries for way in scenario.ways},
                     under_way=under_way,
                     seconds=time.monotonic() - began,
                 )
@@ -208,6 +223,7 @@ class Outcome:
             "kills": 1,
             "calls_under_way_at_the_kill": self.under_way,
             "settings": {name: value for name, value, _ in SETTINGS},
+            "left_out": self.scenario.left_out,
             "seed": self.seed,
             "explore": dict(interesting(self.notifications)),
             "config": str(self.config),

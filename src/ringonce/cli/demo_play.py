@@ -216,7 +216,7 @@ class Play:
             report=report,
             repeats={name: int(row["repeats"]) for name, row in self._progress.channels.items()},
             notifications=notifications,
-            ledgers={way.channel: way.ledger.entries for way in scenario.ways},
+            ledgers={way.channel: way.entries for way in scenario.ways},
             promises={
                 way.channel: Promise(way.in_doubt, CONCURRENCY if way.server is not None else 0)
                 for way in scenario.ways

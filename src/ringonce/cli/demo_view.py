@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -80,6 +81,8 @@ class Lines:
         self._write(title(scenario, seed))
         for way in scenario.ways:
             self._write(f"  {way.title}{way.where}: {'; '.join(way.faults)}")
+        for name, why in scenario.left_out.items():
+            self._write(f"  left out: {name}, for {why}")
         self._write(f"  {low()}")
         self._write(f"  {config}")
 
@@ -128,6 +131,8 @@ class Screen:
             line = Text.assemble((f"  {way.title:<19}", "cyan"))
             line.append("; ".join(way.faults), "default")
             self._console.print(line, no_wrap=True, overflow="ellipsis")
+        for name, why in scenario.left_out.items():
+            self._console.print(Text(f"  left out: {name}, for {why}", "yellow"))
         self._console.print(Text(f"  {low()}", "dim"))
         self._live.start()
 
@@ -218,6 +223,13 @@ def show(console: Console, outcome: Outcome) -> None:
         if check.detail:
             line.append(f": {check.detail}", "dim" if check.ok else "default")
         console.print(line)
+    if outcome.scenario.everything:
+        console.print(Text("\nWhat went wrong, and what became of it:", "bold"))
+        for way in outcome.scenario.ways:
+            console.print(Text.assemble((f"  {way.channel:<9} ", "cyan"), "; ".join(way.faults)))
+            mine = [item for item in outcome.notifications if item.channel == way.channel]
+            ends = Text(became(outcome.judgement.channels[way.channel], mine), "dim")
+            console.print(Padding(ends, (0, 0, 0, 12)))
     console.print()
     if outcome.judgement.ok:
         console.print(Text(f"Every promise was kept, in {outcome.seconds:.0f} s.", "bold green"))
@@ -267,6 +279,18 @@ def _rows(way: Way, count: Count) -> Iterable[tuple[str, int, int, str]]:
         yield "suppressed: no device left", count.suppressed, 0, "yellow"
     if count.others:
         yield "not sent, not failed", count.others, 0, "red"
+
+
+def became(count: Count, items: Iterable[Told]) -> str:
+    """The ends of a channel's notifications, in words."""
+    again = sum(item.calls > 1 and item.status == "sent" for item in items)
+    parts = [f"{count.answered} sent" + (f", {again} of them at a later try" if again else "")]
+    if count.assumed:
+        parts.append(f"{count.assumed} assumed sent, since no answer came")
+    parts += [f"{number} failed: {SAID.get(code, code)}" for code, number in sorted(count.codes.items())]
+    if count.suppressed:
+        parts.append(f"{count.suppressed} suppressed: no device left")
+    return "; ".join(parts)
 
 
 def explore(console: Console, outcome: Outcome) -> None:

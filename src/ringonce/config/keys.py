@@ -140,6 +140,12 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 kinds.switch(Switch),
                 "The event loop of `worker` and `up`. `auto`: uvloop where it is installed (extra `fast`).",
             ),
+            Key(
+                "share_credentials",
+                kinds.flag(),
+                "One worker fetches a provider's access token for all, and leaves it in the database, sealed with the "
+                "account's own secret. `false`: each process fetches its own, and none is stored.",
+            ),
         ),
     ),
     "retention": (
@@ -190,6 +196,17 @@ SECTIONS: dict[str, tuple[type, tuple[Key, ...]]] = {
                 "audit",
                 kinds.duration_or_none(least=SECOND),
                 "Rows of the failure audit (`[audit]`), since the failure. Their notifications may be gone before.",
+            ),
+            Key(
+                "addresses",
+                kinds.duration_or_none(least=SECOND),
+                "Addresses that were dropped, and those that were only named by `to`, when no notification is left "
+                "that names them.",
+            ),
+            Key(
+                "cancellations",
+                kinds.duration_or_none(least=SECOND),
+                "Withdrawn subjects: so long nothing is sent of them, whenever it is accepted.",
             ),
         ),
     ),

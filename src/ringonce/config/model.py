@@ -136,12 +136,13 @@ class RetryConfig:
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """The worker process. ``uvloop``: the event loop, also of ``up``."""
+    """The worker process. ``uvloop``: the event loop, also of ``up``. ``share_credentials``: by way of the database."""
 
     grace: int = 30 * SECOND
     processes: int = 1
     metrics: tuple[str, int] | None = None
     uvloop: Switch = Switch.AUTO
+    share_credentials: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class Facts:
             }
         elif isinstance(answer, LibraryAnswer):
             self.kind, self.step = "library", _RETURNED[answer.value] if answer.made else "not made"
-            self._text = ""
+            self._text = answer.text
         else:
             broken: NoAnswer = answer
             self.fault, self.sent, self.stage = broken.fault, broken.sent, broken.stage

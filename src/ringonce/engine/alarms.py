@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ MOST_KEPT = 1_000
 LONGEST = 600
 LONGEST_NAME = 220
 LAST_WORDS = 2.0
+PACE = 0.05
 IDLE = 3600.0
 
 Key = tuple[str, str, str, str]
@@ -69,7 +71,8 @@ class Alarms:
         """Nothing is sent before ``start``."""
         self._engine = engine
         self._receiver = receiver
-        self._lock = threading.Lock()
+        # Threads only append to it; everything else happens in the event loop.
+        self._raised: deque[tuple[Key, str, Mapping[str, str], int]] = deque(maxlen=MOST_KEPT)
         self._heard: dict[Key, Heard] = {}
         self._told: dict[Key, int] = {}
         self._window = 0
@@ -104,13 +107,20 @@ class Alarms:
         if not self._wanted(kind, labels):
             return
         key = kind, labels.get("channel", ""), labels.get("code", ""), labels.get("notification", "")
-        with self._lock:
+        self._raised.append((key, text, dict(labels), count))
+        if self._loop is not None and self._event_loop is not None:
+            with suppress(RuntimeError):  # it has ended meanwhile
+                self._event_loop.call_soon_threadsafe(self._loop.wake)
+
+    def _gather(self) -> list[Key]:
+        """Put together what is alike; what waits to be told, oldest first."""
+        while self._raised:
+            key, text, labels, count = self._raised.popleft()
             if key not in self._heard and len(self._heard) >= MOST_KEPT:
-                return
-            heard = self._heard.setdefault(key, Heard(text, dict(labels)))
+                continue
+            heard = self._heard.setdefault(key, Heard(text, labels))
             heard.text, heard.count = text, heard.count + count
-        if self._loop is not None and self._event_loop is not None and not self._event_loop.is_closed():
-            self._event_loop.call_soon_threadsafe(self._loop.wake)
+        return list(self._heard)
 
     def _wanted(self, kind: str, labels: Mapping[str, str]) -> bool:
         if kind in NEVER or (self._receiver.kinds and kind not in self._receiver.kinds):
@@ -126,10 +136,10 @@ class Alarms:
 
     async def turn(self) -> float:
         """Accept what is to be told now; the seconds until more may be. Raises StoreError, and keeps it for later."""
-        with self._lock:
-            waiting = list(self._heard)
-        if not waiting:
+        if not self._gather():
             return IDLE
+        await self._engine.clock.sleep(PACE)  # a storm comes in many small pieces
+        waiting = self._gather()
         now, length = await self._engine.store.now(), self._receiver.window
         window = now // length
         if window != self._window:
@@ -140,29 +150,17 @@ class Alarms:
             if self._told.get(key) == window:
                 continue
             if self._said >= MOST:
-                more += self._take(key).count
+                more += self._heard.pop(key).count
                 continue
             heard = self._heard[key]
-            count = heard.count
-            await self._tell(key, heard.text, heard.labels, count, now)
+            await self._tell(key, heard.text, heard.labels, heard.count, now)
+            del self._heard[key]
             self._told[key] = window
             self._said += 1
-            self._forget(key, count)
         if more:
             rest = ("many", "", "", "")
             await self._tell(rest, f"{more} more alerts were raised; the log has them", {}, more, now)
         return (length - now % length) / 1_000_000 if self._heard else IDLE
-
-    def _take(self, key: Key) -> Heard:
-        with self._lock:
-            return self._heard.pop(key)
-
-    def _forget(self, key: Key, count: int) -> None:
-        """It is told; what was raised meanwhile stays."""
-        with self._lock:
-            self._heard[key].count -= count
-            if self._heard[key].count <= 0:
-                del self._heard[key]
 
     async def _tell(self, key: Key, text: str, labels: Mapping[str, str], count: int, now: int) -> None:
         kind, window = key[0], now // self._receiver.window

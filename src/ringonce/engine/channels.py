@@ -88,6 +88,12 @@ class Channels:
         """All channels, and all other providers of each."""
         return {**self._effective, **self._ways}
 
+    def sharing(self, entry: Entry) -> list[str]:
+        """The channels that call the same provider with the same credentials."""
+        account = entry.channel.provider, entry.provider.account
+        known = self.ways().items()
+        return [name for name, one in known if (one.channel.provider, one.provider.account) == account]
+
     def stored(self) -> frozenset[str]:
         """The channels whose copies are only stored."""
         return self._stored

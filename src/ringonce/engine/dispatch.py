@@ -12,7 +12,6 @@ from ringonce.core.lane import parse
 from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import attempt_row, build, judge, unread
 from ringonce.engine.holding import Holding, fence_of, has_begun, no_call, number_of, recall
-from ringonce.engine.scopes import Scopes
 from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import OnAuth
 from ringonce.model.quick import quick
@@ -23,16 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
-    from ringonce.engine.channels import Channels, Entry
+    from ringonce.engine.channels import Entry
     from ringonce.engine.circuits import Ruling
-    from ringonce.engine.credentials import Credentials
-    from ringonce.engine.guards import Guards
-    from ringonce.engine.settle import Settler
-    from ringonce.engine.traffic import Traffic
-    from ringonce.engine.witness import Witness
+    from ringonce.engine.common import Shared
     from ringonce.model.exchange import Answer, Request
     from ringonce.model.notification import Content
-    from ringonce.ports import Claimed, Clock, Entropy, Invalidation, Probe, Row, Settled, Store, Terms, Wire
+    from ringonce.ports import Claimed, Invalidation, Probe, Row, Settled, Terms
 
 log = logging.getLogger("ringonce")
 
@@ -45,32 +40,6 @@ SMALL = 50
 """A claim of so many rows is not made smaller for that."""
 LOST_FOR = 1.0
 """Seconds for which a claim whose reply was lost may still come to be: what it leased is looked for as long."""
-
-
-@dataclass(slots=True)
-class Shared:
-    """What the lanes of one worker have in common."""
-
-    owner: str
-    store: Store
-    wire: Wire
-    settler: Settler
-    channels: Channels
-    guards: Guards
-    credentials: Credentials
-    witness: Witness
-    traffic: Traffic
-    clock: Clock
-    entropy: Entropy
-    stamp: int | None = None
-    scopes: Scopes = field(default_factory=Scopes)
-
-    async def refresh(self, stamp: int | None = None) -> None:
-        """Read overrides and paused scopes anew, unless a claim says by its ``stamp`` that they are those we know."""
-        if stamp is None or stamp != self.stamp:
-            self.channels.apply(await self.store.overrides())
-            self.scopes.told(await self.store.lanes())
-            self.stamp = stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,8 +390,9 @@ class Lane:
         outcome = judge(entry, row, answer, ended_at)
         if outcome.cls is OutcomeClass.ACCEPTED:
             shared.witness.accepted(entry.channel)
-        if outcome.refresh and flight.credential is not None:
-            shared.credentials.refused(entry, flight.credential)
+        stale = flight.credential if outcome.refresh else None
+        if stale is not None and (known := shared.credentials.refused(entry, stale)) is not None:
+            shared.settler.refuse(known, shared.channels.sharing(entry))
         outcome = shared.scopes.located(entry, flight.content, row.address, outcome)
         address = 0 if row.address is None else row.address.id
         return shared.traffic.limits.judge(self.name, address, outcome, ended_at)

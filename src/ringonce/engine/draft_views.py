@@ -70,3 +70,22 @@ def _history(draft: Draft) -> list[View]:
         entries.append((at, {"at": stamp(at), "what": "attempt", **attempt_view(call)}))
     entries.sort(key=lambda entry: entry[0])
     return [view for _, view in entries]
+
+
+def history_lines(view: View) -> list[str]:
+    """The history in words, a line for each entry."""
+    entries = view["history"]
+    assert isinstance(entries, list)
+    return [_line(entry) for entry in entries]
+
+
+def _line(entry: View) -> str:
+    """``2026-12-01T09:00:00.000000Z approved by ann``."""
+    what = str(entry["what"])
+    if what == "attempt":
+        code = f" {entry['code']}" if entry["code"] else ""
+        return f"{entry['at']} attempt {entry['number']} (revision {entry['revision']}): {entry['outcome']}{code}"
+    who = " by its mode for" if entry.get("auto") else " by"
+    by = f"{who} {entry['by']}" if entry.get("by") else ""
+    reason = f": {entry['reason']}" if entry.get("reason") else ""
+    return f"{entry['at']} {what}{by}{reason}"

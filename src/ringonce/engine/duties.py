@@ -13,7 +13,8 @@ from ringonce.ports import RETRY_LEASE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ringonce.engine.dispatch import Lane, Shared
+    from ringonce.engine.common import Shared
+    from ringonce.engine.dispatch import Lane
     from ringonce.engine.engine import Engine
     from ringonce.engine.settle import Decider
 

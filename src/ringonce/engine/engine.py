@@ -59,6 +59,7 @@ class Settings:
     keep: Retention = field(default_factory=Retention)
     drafts: DraftModes = field(default_factory=DraftModes)
     oldest_snapshot: float | None = 30.0
+    share_credentials: bool = True
     audited: frozenset[str] = frozenset()
     stuck: float | None = 900.0
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ringonce.engine.channels import Entry
-    from ringonce.engine.dispatch import Shared
+    from ringonce.engine.common import Shared
     from ringonce.engine.settle import Decider
     from ringonce.model.exchange import Answer
     from ringonce.model.notification import Address

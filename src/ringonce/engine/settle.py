@@ -299,6 +299,11 @@ class Settler:
         self._stops.add(ruling)
         self._more.set()
 
+    def refuse(self, credential: tuple[str, int], channels: Iterable[str]) -> None:
+        """Tell all workers that a credential is refused, before the rows that met it are due again."""
+        self._stops.refused[credential] = tuple(channels)
+        self._more.set()
+
     def probe_again(self, names: Iterable[str]) -> None:
         """Probes led to no call."""
         self._stops.again.extend(names)

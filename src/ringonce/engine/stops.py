@@ -19,10 +19,12 @@ class Stops:
     pauses: list[LanePause] = field(default_factory=list)
     resumes: list[str] = field(default_factory=list)
     again: list[str] = field(default_factory=list)
+    refused: dict[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
+    """Credentials (account, time) that workers share, and the channels that use them."""
 
     def __bool__(self) -> bool:
         """There is something to be carried out."""
-        return bool(self.pauses or self.resumes or self.again)
+        return bool(self.pauses or self.resumes or self.again or self.refused)
 
     def add(self, ruling: Ruling) -> None:
         """Take a ruling over."""
@@ -45,6 +47,10 @@ class Stops:
                     "resumed", "the probe succeeded: it works again", **labels_of(self.resumes[0])
                 )
             del self.resumes[0]
+        while self.refused:
+            account, made_at = next(iter(self.refused))
+            await store.refuse_credential(account, made_at, self.refused[account, made_at])
+            del self.refused[account, made_at]
         if self.again:
             await store.probe_again(self.again)
             self.again.clear()

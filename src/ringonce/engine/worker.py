@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ringonce.core.lane import WAY
+from ringonce.engine.common import Shared
 from ringonce.engine.credentials import Credentials
-from ringonce.engine.dispatch import Lane, Shared
+from ringonce.engine.dispatch import Lane
 from ringonce.engine.duties import Duties
 from ringonce.engine.guards import Guards
 from ringonce.engine.hearing import listen
@@ -19,6 +20,7 @@ from ringonce.engine.looking import Looker
 from ringonce.engine.pruner import Pruner
 from ringonce.engine.settle import Settler
 from ringonce.engine.traffic import Traffic
+from ringonce.engine.vault import Vault
 from ringonce.engine.ways import Mover
 from ringonce.errors import StoreError
 
@@ -63,7 +65,13 @@ class Worker:
             settler=self._settler,
             channels=engine.channels,
             guards=Guards(engine.guards, engine.telemetry, engine.clock),
-            credentials=Credentials(engine.wire, engine.entropy, engine.telemetry, engine.clock.now),
+            credentials=Credentials(
+                engine.wire,
+                engine.entropy,
+                engine.telemetry,
+                engine.clock.now,
+                Vault(engine.store, self.owner, engine.clock) if engine.settings.share_credentials else None,
+            ),
             witness=engine.witness,
             traffic=Traffic(),
             clock=engine.clock,
@@ -183,6 +191,7 @@ class Worker:
             if not await within(clock, max(0.1, deadline - clock.monotonic()), self._give_back(lane)):
                 log.warning("leases are left to expire: the database does not answer")
         await self._engine.wire.close(max(0.0, deadline - clock.monotonic()))
+        await within(clock, LAST_WORDS, self._shared.credentials.close())
         # What the wire has just answered is written in any case, or at least tried for the grace period.
         if not await within(clock, grace, self._settler.stop()):
             log.warning("results could not be written in time; their attempts will be in doubt")

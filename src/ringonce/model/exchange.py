@@ -131,11 +131,13 @@ class LibraryRequest:
 
     ``make`` names what builds an object, as ``module:name``; it sends nothing. ``call`` is the object's method that
     may ring. ``timeout``: seconds until its answer is no longer waited for; the library itself can not be stopped.
+    ``loggers``: those that it writes to. What it says there during the call goes into the answer and nowhere else.
     """
 
     make: LibraryCall
     call: LibraryCall
     timeout: float = 15.0
+    loggers: tuple[str, ...] = ()
 
 
 Request = HttpRequest | MailRequest | ScriptedRequest | SmsRequest | LibraryRequest
@@ -222,10 +224,14 @@ class SmsDelivered:
 
 @dataclass(frozen=True, slots=True)
 class LibraryAnswer:
-    """What a library returned. ``made`` False: nothing could be built of the arguments, so nothing was called."""
+    """What a library returned. ``made`` False: nothing could be built of the arguments, so nothing was called.
+
+    ``text``: its last word on the matter, without what the arguments of ``make`` hold.
+    """
 
     made: bool
     value: bool | None = None
+    text: str = ""
 
 
 @quick

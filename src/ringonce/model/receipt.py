@@ -115,6 +115,7 @@ class Fate(StrEnum):
 class Received:
     """A report and what became of it. ``settled``: the change of the notification, when it was taken."""
 
+    key: bytes
     channel: str
     kind: str
     fate: Fate

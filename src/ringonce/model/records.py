@@ -458,10 +458,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """What was paused under a name. ``probing``: its time is over, and it waits for a call that tells whether it works.
-
-    ``opened``: how often in a row it was paused for this reason.
-    """
+    """What was paused under a name, ``opened`` times in a row. ``probing``: a call is to tell whether it works."""
 
     lane: str
     paused: bool

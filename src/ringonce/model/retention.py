@@ -34,6 +34,8 @@ class Retention:
     outbox: int | None = 7 * DAY
     outbox_table: int | None = None
     audit: int | None = 365 * DAY
+    addresses: int | None = 90 * DAY
+    cancellations: int | None = 365 * DAY
 
     def of(self, status: str) -> int | None:
         """How long a notification with this final status is kept. None: always, or it is not final."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
     from ringonce.model.draft import Draft, DraftQuery, NewDraft
+    from ringonce.model.keeping import Sealed
     from ringonce.model.notification import Address
     from ringonce.model.receipt import AddressReport, Arrival, Received
     from ringonce.model.retention import Pruned, Retention, Snapshot, Walk
@@ -343,6 +344,20 @@ class Store(Protocol):
 
     async def drop_lease(self, name: str, holder: str) -> None:
         """Give a lease up."""
+        ...
+
+    async def credential(self, name: str) -> Sealed | None:
+        """The credential that workers share for an account; None: there is none."""
+        ...
+
+    async def keep_credential(self, name: str, sealed: Sealed) -> None:
+        """Keep a credential for all workers, in place of an older one."""
+        ...
+
+    async def refuse_credential(
+        self, name: str, made_at: int, channels: Sequence[str], *, now: int | None = None
+    ) -> None:
+        """The credential of this time was refused: the stamp of these channels moves, so that all workers look anew."""
         ...
 
     async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> list[str]:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from ringonce.core.journal import event_key
 from ringonce.model.outcome import OutcomeClass
 from ringonce.model.proposals import MOVED
 from ringonce.model.transition import Alert, Answered, Receipt
-from ringonce.store.schema import attempts
+from ringonce.store.schema import attempts, notifications
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from ringonce.store.ledger import Ledger
     from ringonce.store.settle import Locked
 
+_n = notifications.c
+UNTOLD = ("suppressed", "cancelled", "expired")
+"""What stands there and told nobody."""
+TOLD_THERE = "the address has moved to one that has a notification of this event already"
 LONGEST_CHAIN = 5
 """So often an address may have moved on."""
 
@@ -39,6 +44,12 @@ class AgainstAddresses:
     def __init__(self, dialect: Dialect, addresses: Addresses, breakers: Breakers) -> None:
         self._addresses = addresses
         self._breakers = breakers
+        self._other = sa.select(_n.id).where(
+            _n.event_key == sa.bindparam("b_key", type_=_n.event_key.type),
+            _n.address_id == sa.bindparam("b_address", type_=sa.BigInteger),
+            _n.id != sa.bindparam("b_id", type_=sa.Uuid),
+            _n.status.not_in([sa.literal_column(f"'{status}'") for status in UNTOLD]),
+        )
         rows = self._calls = dialect.given("r", id=sa.Uuid, number=sa.Integer)
         c = attempts.c
         self._begun = sa.select(c.notification_id, c.number, c.started_at).where(
@@ -67,8 +78,8 @@ class AgainstAddresses:
             if item is None:
                 continue
             if isinstance(change.event, Answered) and not change.event.begun:
-                made[place] = self._followed(connection, change, item)
-                continue
+                change = self._followed(connection, change, item)
+            change = made[place] = self._told_there(connection, change, item)
             held = item.dispatched is not None and item.dispatched.held_by(change.guard)
             for verdict in decide(item.now(), change, held, now).invalidate:
                 if verdict.by is not None and verdict.proposal is not None:
@@ -140,6 +151,22 @@ class AgainstAddresses:
                 break
         return change
 
+    def _told_there(self, connection: sa.Connection, change: Change, item: Locked) -> Change:
+        """Where the successor has a notification of this event already, this one has nobody left to tell."""
+        event: Any = change.event
+        value = event.outcome.re_address
+        if value is None:
+            return change
+        row = item.row
+        new = self._addresses.known(connection, row.tenant, row.channel, value)
+        if new is None or (row.address is not None and new[0].id == row.address.id):
+            return change
+        other = {"b_key": event_key(row.tenant, row.event_id), "b_address": new[0].id, "b_id": row.id}
+        if connection.execute(self._other, other).first() is None:
+            return change
+        ended = replace(event.outcome, re_address=None, drop_address=True, text=TOLD_THERE)
+        return replace(change, event=replace(event, outcome=ended))
+
     def told(self, write: Write, tripped: dict[str, str]) -> Write:
         """The first change that is doubted tells people of what has tripped; ``tripped`` is emptied."""
         alerts = write.alerts
@@ -197,7 +224,11 @@ def _concerns(event: Any) -> bool:
     if outcome is None:
         return False
     unbegun = isinstance(event, Answered) and not event.begun
-    return outcome.drop_address or (unbegun and outcome.cls is OutcomeClass.INVALID_RECIPIENT)
+    return (
+        outcome.drop_address
+        or outcome.re_address is not None
+        or (unbegun and outcome.cls is OutcomeClass.INVALID_RECIPIENT)
+    )
 
 
 def _would_go(address: Address | None, verdict: Invalidation) -> bool:

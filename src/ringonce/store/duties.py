@@ -194,7 +194,11 @@ class Duties:
 
     def _tell(self, connection: sa.Connection, names: Iterable[str], now: int | None) -> None:
         """Have all workers look anew at the scopes of these channels: claims say that something has changed."""
-        for channel in sorted({parse(name).channel for name in names if parse(name).scope}):
+        self.touch(connection, {parse(name).channel for name in names if parse(name).scope}, now)
+
+    def touch(self, connection: sa.Connection, channels: Iterable[str], now: int | None) -> None:
+        """Move the stamp that claims of these channels tell."""
+        for channel in sorted(channels):
             connection.execute(self._touch, {"b_channel": channel, "b_settings": "{}", "now": now})
 
     def lanes(self, connection: sa.Connection, now: int | None) -> list[LaneState]:

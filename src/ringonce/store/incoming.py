@@ -44,12 +44,12 @@ class Incoming:
         new = await self.backend.run(lambda c: self._receipts.keep(c, arrivals, at))
         # What was known and is not done yet is looked at as well: its first answer may have been lost.
         found = await self._look(sorted({one.key for one in arrivals}), decide, accounts, at)
-        known = [
-            Received(one.channel, one.report.kind.value, Fate.DUPLICATE)
-            for one in {one.key: one for one in arrivals}.values()
-            if one.key not in new
-        ]
-        return found + known
+        fates = {one.key: one for one in found if one.key in new or one.fate is Fate.TAKEN}
+        for one in arrivals:
+            # What is new and not found has just been carried out by somebody who looked again.
+            fate = Fate.TAKEN if one.key in new else Fate.DUPLICATE
+            fates.setdefault(one.key, Received(one.key, one.channel, one.report.kind.value, fate))
+        return list(fates.values())
 
     async def look_again(
         self, decide: Decide, accounts: Mapping[str, str], *, limit: int = 200, now: int | None = None

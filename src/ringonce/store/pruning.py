@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from ringonce.model.retention import MARGIN, STATUSES, Pruned, Walk
 from ringonce.ports import PRUNE_LEASE
 from ringonce.store.failures import Failures
+from ringonce.store.lasting import Lasting
 from ringonce.store.remains import Remains
 from ringonce.store.schema import dispatch, drafts, events, inbox, journal, notifications, outbox
 
@@ -57,7 +58,7 @@ class Pruning:
         self._remains = Remains(dialect, duties)
         self._steps: tuple[Step, ...] = (
             *(self._notifications, self._events, self._journal, self._outbox),
-            Failures(dialect).prune,
+            *(Failures(dialect).prune, Lasting(dialect).addresses, Lasting(dialect).cancellations),
         )
         among = dialect.among
 

@@ -194,11 +194,11 @@ class Receipts:
                 continue
             later = _later(one, time)
             fate = Fate.UNMATCHED if later is None else change
-            result.append(Received(one.channel, one.kind, fate))
+            result.append(Received(one.key, one.channel, one.kind, fate))
             seen.append((one.key, later, None, None))
         settled = self._settler.apply(connection, locked, [change for _, change in changes], decide, time)
         for (one, _), made in zip(changes, settled, strict=True):
-            result.append(Received(one.channel, one.kind, Fate.TAKEN, made))
+            result.append(Received(one.key, one.channel, one.kind, Fate.TAKEN, made))
         connection.execute(self._done, self._seen.bind(sorted(seen, key=lambda row: row[0])))
         return result
 

@@ -377,6 +377,16 @@ rates = sa.Table(
     _column("full_at", Time),
 )
 
+# ``sealed``: with the account's own secret, which is not in the database.
+credentials = sa.Table(
+    PREFIX + "credentials",
+    metadata,
+    _column("name", Words, primary_key=True),
+    _column("sealed", Words),
+    _column("made_at", Time),
+    _empty("expires_at", Time),
+)
+
 leases = sa.Table(
     PREFIX + "leases",
     metadata,

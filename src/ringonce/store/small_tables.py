@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
+    from ringonce.model.keeping import Sealed
     from ringonce.model.notification import Address
     from ringonce.ports import BreakerState, LanePause, LaneState, Lifted, Query
     from ringonce.store.backend import Backend
     from ringonce.store.breakers import Breakers
+    from ringonce.store.credentials import Kept
     from ringonce.store.duties import Duties
     from ringonce.store.lots import Lots
     from ringonce.store.reading import Reading
@@ -28,6 +30,7 @@ class SmallTables:
     backend: Backend
     _breakers: Breakers
     _duties: Duties
+    _kept: Kept
     _lots: Lots
     _reading: Reading
     _settler: Settler
@@ -40,6 +43,26 @@ class SmallTables:
     async def drop_lease(self, name: str, holder: str) -> None:
         """Give a lease up."""
         await self.backend.run(lambda c: self._duties.drop_lease(c, name, holder))
+
+    async def credential(self, name: str) -> Sealed | None:
+        """What is kept of an account."""
+        return await self.backend.run(lambda c: self._kept.get(c, name), write=False)
+
+    async def keep_credential(self, name: str, sealed: Sealed) -> None:
+        """Keep it in place of an older one."""
+        await self.backend.run(lambda c: self._kept.put(c, name, sealed))
+
+    async def refuse_credential(
+        self, name: str, made_at: int, channels: Sequence[str], *, now: int | None = None
+    ) -> None:
+        """It was refused: all workers of these channels look anew."""
+        at = self.backend.clock(now)
+
+        def work(c: sa.Connection) -> None:
+            self._kept.refuse(c, name, made_at)
+            self._duties.touch(c, channels, at)
+
+        await self.backend.run(work)
 
     async def pause(self, pauses: Sequence[LanePause], *, now: int | None = None) -> list[str]:
         """Pause lanes; a pause never shortens one that stands. The names for which something changed."""

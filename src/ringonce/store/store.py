@@ -15,6 +15,7 @@ from ringonce.store.blocks import Blocks
 from ringonce.store.breakers import Breakers
 from ringonce.store.changes import Changes
 from ringonce.store.claims import Ask, Claims
+from ringonce.store.credentials import Kept
 from ringonce.store.drafts import Drafts, DraftTable
 from ringonce.store.duties import Duties
 from ringonce.store.erasure import Erasure
@@ -92,6 +93,7 @@ class SqlStore(Upkeep, SmallTables, Incoming, DraftTable):
         self._run = backend.run
         self._clock = backend.clock
         self._duties = Duties(dialect)
+        self._kept = Kept(dialect)
         self._addresses = Addresses(dialect, identify)
         self._floor = Floor()
         self._claims = Claims(dialect, self._floor)

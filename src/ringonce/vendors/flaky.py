@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ringonce.ports import Row
+    from ringonce.vendors.ledger import Entry
     from ringonce.vendors.standin import StandIn
 
 LATENCY = 0.02
@@ -46,7 +47,8 @@ class Way:
     ``server``: None where copies are only stored. ``address``: a recipient's, by their number; None where they need
     none. ``provider``: the settings in the configuration, as TOML, where ``{port}`` is the server's. ``refused``:
     addresses that the server will never take. ``repeat``: what the receiver makes of a second copy. ``reference``:
-    how the ledger writes a notification. ``seen_as``: how it writes a registered address.
+    how the ledger writes a notification; ``read`` makes that of what it wrote. ``seen_as``: how it writes a
+    registered address.
     """
 
     channel: str
@@ -59,8 +61,16 @@ class Way:
     repeat: str = ""
     refused: frozenset[str] = frozenset()
     reference: Callable[[Row], str] = field(default=lambda row: str(row.id))
+    read: Callable[[str], str] = str
     seen_as: Callable[[str], str] = field(default=lambda value: value)
     faults: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> list[Entry]:
+        """What was received, each under its notification."""
+        if self.read is str:
+            return self.ledger.entries
+        return [replace(entry, reference=self.read(entry.reference)) for entry in self.ledger.entries]
 
     @property
     def where(self) -> str:
@@ -118,7 +128,7 @@ def email(
     server = MailServer(
         unknown=nobody,
         greylist=[mailbox(who) for who in grey],
-        **_common(rules, chosen, folder, "email"),
+        **common(rules, chosen, folder, "email"),
     )
     return Way(
         channel="email",
@@ -141,13 +151,13 @@ def hook(chosen: random.Random, count: int, folder: Path | None) -> Way:
     burst = draw.burst(Fault("status", 503), min(12, max(2, count // 8)))
     rules = (
         burst,
-        draw.some(_limited(), 100),
+        draw.some(limited(), 100),
         draw.some(Fault("accept_then_hang"), 200),
         draw.some(Fault("accept_then_reset"), 100),
         draw.some(Fault("reset"), 200),
     )
     secret = "whsec_" + base64.b64encode(chosen.randbytes(32)).decode()
-    server = WebhookReceiver([secret], **_common(rules, chosen, folder, "hook"))
+    server = WebhookReceiver([secret], **common(rules, chosen, folder, "hook"))
     return Way(
         channel="hook",
         title="webhook receiver",
@@ -165,7 +175,7 @@ def telegram(chosen: random.Random, count: int, folder: Path | None, *, blocked:
     """A bot: some people have blocked it."""
     draw = Draw(chosen, count)
     rules = (
-        draw.some(_limited(), 50),
+        draw.some(limited(), 50),
         draw.some(Fault("accept_then_hang"), 100),
         draw.some(Fault("accept_then_reset"), 200),
         draw.some(Fault("reset"), 200),
@@ -176,7 +186,7 @@ def telegram(chosen: random.Random, count: int, folder: Path | None, *, blocked:
         TOKEN,
         blocked=gone,
         reference=lambda to, text: f"{text.rpartition('(')[2].rstrip(')')}/{to}",
-        **_common(rules, chosen, folder, "telegram"),
+        **common(rules, chosen, folder, "telegram"),
     )
     return Way(
         channel="telegram",
@@ -197,7 +207,7 @@ def push(chosen: random.Random, count: int, folder: Path | None, *, dead: Sequen
     draw = Draw(chosen, count)
     rules = (
         draw.some(Fault("status", 503), 50),
-        draw.some(_limited(), 100),
+        draw.some(limited(), 100),
         draw.some(Fault("accept_then_hang"), 200),
         draw.some(Fault("accept_then_reset"), 100),
         draw.some(Fault("reset"), 100),
@@ -206,7 +216,7 @@ def push(chosen: random.Random, count: int, folder: Path | None, *, dead: Sequen
     server = FcmApi(
         dead=gone,
         credentials_file=None if folder is None else folder / ACCOUNT_FILE,
-        **_common(rules, chosen, folder, "push"),
+        **common(rules, chosen, folder, "push"),
     )
     return Way(
         channel="push",
@@ -227,7 +237,7 @@ def webpush(chosen: random.Random, count: int, folder: Path | None, *, dead: Seq
     draw = Draw(chosen, count)
     rules = (
         draw.some(Fault("status", 500), 50),
-        draw.some(_limited(), 100),
+        draw.some(limited(), 100),
         draw.some(Fault("accept_then_hang"), 100),
         draw.some(Fault("accept_then_reset"), 100),
     )
@@ -238,7 +248,7 @@ def webpush(chosen: random.Random, count: int, folder: Path | None, *, dead: Seq
         .public_key()
         .public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
     )
-    server = PushService(**_common(rules, chosen, folder, "webpush"))
+    server = PushService(**common(rules, chosen, folder, "webpush"))
     subscriptions: dict[int, dict[str, Any]] = {}
 
     def subscription(who: int) -> dict[str, Any]:
@@ -276,7 +286,8 @@ def inapp(people: int) -> Way:
     )
 
 
-def _limited() -> Fault:
+def limited() -> Fault:
+    """Too many requests; the next one may come in a second."""
     return Fault("status", 429, headers=(("Retry-After", "1"),))
 
 
@@ -284,7 +295,8 @@ def _encoded(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def _common(rules: Sequence[Rule], chosen: random.Random, folder: Path | None, name: str) -> dict[str, Any]:
+def common(rules: Sequence[Rule], chosen: random.Random, folder: Path | None, name: str) -> dict[str, Any]:
+    """What all servers of the demo are made with: their plan, and the file of their ledger."""
     takes_its_time = Rule(Fault("delay", seconds=LATENCY))
     return {
         "plan": Plan((*rules, takes_its_time), chosen.randrange(2**32)),

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ringonce.vendors import flaky
+from ringonce.vendors import flaky, flaky_more
 from ringonce.vendors.fcm import FcmApi
 
 if TYPE_CHECKING:
@@ -65,12 +65,19 @@ class Scenario:
         seed: chooses who is unknown or has blocked the bot, whose devices are dead, when which server fails, and
             ``kill_at``, the number of the request in which the worker is to be killed.
         folder: where each server writes its ledger; None: nowhere.
+        everything: with the ways of ``flaky_more``, and without the bound on what is told of each person.
     """
 
-    def __init__(self, notifications: int, seed: int, folder: Path | None = None) -> None:
+    def __init__(
+        self, notifications: int, seed: int, folder: Path | None = None, *, everything: bool = False
+    ) -> None:
         chosen = random.Random(seed)
         self.notifications = notifications
-        self.recipients = min(MOST_RECIPIENTS, -(-notifications // COPIES_EACH))
+        self.everything = everything
+        self.left_out = flaky_more.missing() if everything else {}
+        self._rounds = ROUNDS + self._further() if everything else ROUNDS
+        copies = sum(len(channels) for _, _, channels in self._rounds) if everything else COPIES_EACH
+        self.recipients = min(MOST_RECIPIENTS, -(-notifications // copies))
         self.events: list[dict[str, object]] = []
         self.counts: dict[str, int] = {}
         self._who: dict[str, int] = {}
@@ -101,6 +108,12 @@ class Scenario:
             flaky.webpush(chosen, counts["webpush"], folder, dead=browsers),
             flaky.inapp(self.recipients),
         )
+        if everything:
+            self.ways += tuple(
+                make(chosen, counts[name], folder, people[:few])
+                for name, make in flaky_more.MAKERS.items()
+                if name in counts
+            )
         self._running = ExitStack()
 
     def __enter__(self) -> Self:
@@ -194,10 +207,18 @@ class Scenario:
         }
         return {"id": name(who), "addresses": addresses}
 
+    def _further(self) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+        """The other rounds, without what can not be shown here."""
+        told = [
+            (kind, title, tuple(name for name in channels if name not in self.left_out))
+            for kind, title, channels in flaky_more.ROUNDS
+        ]
+        return tuple(one for one in told if one[2])
+
     def _plan_events(self) -> None:
         left, number = self.notifications, 0
         while left:
-            kind, title, channels = ROUNDS[(number // self.recipients) % len(ROUNDS)]
+            kind, title, channels = self._rounds[(number // self.recipients) % len(self._rounds)]
             channels = channels[:left]
             who, left = number % self.recipients, left - len(channels)
             number += 1
@@ -210,10 +231,8 @@ class Scenario:
                     "event_id": event_id,
                     "type": kind,
                     "channels": list(channels),
-                    "content": {
-                        "title": title.format(n=1_000 + number),
-                        "text": f"Hello {name(who)}! ({event_id})",
-                    },
+                    "content": ({"title": title.format(n=1_000 + number)} if title else {})
+                    | {"text": f"Hello {name(who)}! ({event_id})"},
                     "subject": f"order:{1_000 + number}",
                 }
             )

@@ -1,6 +1,8 @@
 """Libraries that do their own I/O and block: a few threads, and no more patience than the request has.
 
 A call that is not answered in time goes on in its thread, which nobody can stop; until it ends its place is taken.
+What a library logs may hold the credentials that it was given: it is kept from the program's logs, and what is told
+of it has lost every word of theirs.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -87,6 +90,14 @@ class _Call(threading.Thread):
         self._request = request
         self._loop = loop
         self._places = places
+        self._said = ""
+        for name in request.loggers:
+            logging.getLogger(name).addFilter(_KEPT_BACK)
+
+    def hear(self, record: logging.LogRecord) -> None:
+        """Remember what the library says, if it matters."""
+        if record.levelno >= logging.WARNING:
+            self._said = record.getMessage()
 
     def run(self) -> None:
         """Call, and tell the event loop, if it is still there."""
@@ -104,14 +115,35 @@ class _Call(threading.Thread):
         try:
             made = _called(_named(self._request.make.name), self._request.make)
             if not made:
-                return LibraryAnswer(made=False)
+                return LibraryAnswer(made=False, text=self._told())
             method = getattr(made, self._request.call.name)
             self.begun = True
             value = _called(method, self._request.call)
         except Exception as error:  # noqa: BLE001 - a library may raise anything
             fault = Fault.RESET_BEFORE_STATUS if self.begun else Fault.NOT_STARTED
             return NoAnswer(fault, sent=self.begun, detail=f"the library failed ({type(error).__name__})")
-        return LibraryAnswer(made=True, value=None if value is None else bool(value))
+        return LibraryAnswer(made=True, value=None if value is None else bool(value), text=self._told())
+
+    def _told(self) -> str:
+        said = self._said
+        for secret in sorted(set(_WORD.findall(repr(self._request.make.args))), key=len, reverse=True):
+            said = said.replace(secret, "…")
+        return said
+
+
+class _KeptBack(logging.Filter):
+    """Lets a call's own words reach the call only."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        call = threading.current_thread()
+        if isinstance(call, _Call):
+            call.hear(record)
+            return False
+        return True
+
+
+_KEPT_BACK = _KeptBack()
+_WORD = re.compile(r"[^\W_]{3,}")
 
 
 def _named(name: str) -> Any:
