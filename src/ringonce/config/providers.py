@@ -24,7 +24,7 @@ def read_providers(table: Table, known: Collection[str]) -> tuple[Channel, ...]:
     given = table.raw[KEY]
     given = inline(given) if isinstance(given, EnvText) else given
     place = table.at(KEY)
-    mend = 'e.g. providers = [{ provider = "twilio", … }, { provider = "vonage", … }]'
+    mend = 'e.g. providers = [{ provider = "sandbox" }, { provider = "sandbox", script = "ok" }]'
     if not isinstance(given, (list, tuple)) or not given:
         table.problems.add(place, "is a list with a table for each provider", mend)
         return ()

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 SEPARATOR = "/"
 WAY = "~"
-"""In the name of another provider of a channel, ``sms~vonage``, which goes before all else like that of a channel."""
+"""In the name of another provider of a channel, ``sms~other``, which goes before all else like that of a channel."""
 ACCOUNT = "@"
 
 
