@@ -81,6 +81,10 @@ class Session:
         self._groups: list[int] = []
         self._ports = {port: str(free_port()) for port in PORTS}
 
+    def port(self, name: str) -> str:
+        """What stands for a port of the examples."""
+        return self._ports[name]
+
     def run(self, block: Block) -> None:
         """Do what the block's mark says. Raises AssertionError."""
         text = re.sub(rf"\b({'|'.join(PORTS)})\b", lambda port: self._ports[port[1]], block.text)

@@ -10,6 +10,7 @@ person or a race may well try (a cancel after a mark) is a ``Refusal`` in the St
   accepts and then reports a failure can not keep a notification in the loop for ever.
 * ``unknown`` holds the attempts without a verdict. Under ``in_doubt`` the doubt is about the newest of them.
 * A verdict that says "it arrived" wins, however late; nothing is sent after it.
+* A draft that is written anew rests on the attempt that published its earlier text, until another text takes its place.
 * ``next_attempt_at`` is None exactly when nothing more will be tried by itself.
 * A revision that ends as sent or terminally failed emits ``notification.dispatched`` once; a later end has a higher.
 """
