@@ -123,6 +123,48 @@ def test_options_become_a_case() -> None:
     assert classify_case(case_from_options("smtp", event="read_timeout", stage="DATA_END"))["ambiguous"]
 
 
+def test_statuses_of_short_messages() -> None:
+    """A command_status is told by the option or in the body, up to 32 bits; a report is told by its text."""
+    assert classify_case(case_from_options("smpp", status=0))["class"] == "accepted"
+    assert classify_case(case_from_options("smpp", status=0x0401))["class"] == "transient"
+    refused = classify_case(case_from_options("smpp", status=14, stage="bind_transceiver_resp"))
+    assert (refused["class"], refused["scope"]) == ("auth", "channel")
+    body = {"command_status": 0, "message_id": "0A1"}
+    assert classify_case({"provider": "smpp", "body": body})["message_id"] == "a1"
+    report = classify_case(case_from_options("smpp", body="id:1 stat:REJECTD err:0C1 text:"))
+    assert (report["class"], report["provider_code"]) == ("blocked", "0C1")
+    assert classify_case(case_from_options("smpp", event="read_timeout"))["ambiguous"]
+    assert not classify_case(case_from_options("smpp", event="connect_refused"))["ambiguous"]
+
+
+@pytest.mark.parametrize(
+    ("told", "cls"),
+    [("true", "accepted"), ("False", "transient"), (None, "transient"), ("not made", "invalid_recipient")],
+)
+def test_what_a_library_returned(told: str | None, cls: str) -> None:
+    """Of a library the body is what it returned."""
+    assert classify_case(case_from_options("apprise", body=told))["class"] == cls
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"provider": "smpp"},
+        {"provider": "smpp", "body": {}},
+        {"provider": "smpp", "body": {"command_status": "88"}},
+        {"provider": "smpp", "body": {"command_status": 2**32}},
+        {"provider": "smpp", "body": {"command_status": 0, "command": 4}},
+        {"provider": "smpp", "body": {"command_status": 0, "message_id": 7}},
+        {"provider": "apprise", "body": "maybe"},
+    ],
+)
+def test_what_says_nothing(case: dict[str, Any]) -> None:
+    """A case without an answer is a row that says what is missing."""
+    row = classify_case(case)
+    assert row["class"] is None
+    assert row["error"]
+
+
 @pytest.mark.parametrize(
     "now",
     [1_767_225_540, "1767225540", 1_767_225_540_000, "2025-12-31T23:59:00", "2026-01-01T03:59:00+04:00"],

@@ -4,7 +4,7 @@ import pytest
 
 from ringonce import registry
 from ringonce.errors import ConfigError, InputError
-from ringonce.provider import Content
+from ringonce.provider import Content, Provider
 
 
 def test_it_only_stores() -> None:
@@ -29,3 +29,19 @@ def test_it_has_no_options() -> None:
     """Every key is an error."""
     with pytest.raises(ConfigError):
         registry.build("inapp", {"url": "x"})
+
+
+@pytest.mark.parametrize(
+    ("setting", "stops"),
+    [
+        ({}, ""),
+        ({"stop_when_read": True}, "order.left news"),
+        ({"stop_when_read": ["order.*"]}, "order.left"),
+    ],
+)
+def test_what_reading_stops(setting: dict[str, object], stops: str) -> None:
+    """Reading stops others always, never, or for the event types named."""
+    provider = registry.build("inapp", setting)
+    assert " ".join(type_ for type_ in ("order.left", "news") if provider.stops_others(type_)) == stops
+    assert not Provider.stops_others(provider, "order.left")
+    assert Provider.unsubscribed(provider, "token") is None

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from ringonce.core import mime, verp
 from ringonce.core.mime import mailbox
 from ringonce.core.seal import seal
-from ringonce.errors import ConfigError, InputError
+from ringonce.errors import ConfigError, ForgedError, InputError, NotFoundError
+from ringonce.model.receipt import Callback, Report, ReportKind
 from ringonce.provider import Fault, InDoubt, MailRequest, NoAnswer, OutcomeClass
 from ringonce.providers.smtp import Smtp, SmtpOptions
 from ringonce.registry import build
+from ringonce.vendors.dsn import Taken, report
 from tests.providers.samples import ID, address, content, context, message
 
 URL = "smtp://mail.example.com"
@@ -452,3 +454,57 @@ def test_what_can_not_be_well_done(more: dict[str, object], field: str) -> None:
         well_done(**more)
     assert error.value.field == field
     assert SECRET not in str(error.value)
+
+
+def came_back(mail: bytes, provider: Smtp | None = None) -> list[Report]:
+    """What the provider makes of a mail that came to the return path."""
+    callback = Callback("POST", "/v1/receipts/email", {}, mail)
+    return list((provider or well_done()).receipts(callback, context()))
+
+
+def taken() -> Taken:
+    """A mail as the server has taken it."""
+    request, _ = built(well_done())
+    return Taken(request.sender, "bob@example.com", request.message, request.envelope_id or "")
+
+
+@pytest.mark.parametrize(
+    ("action", "kind"),
+    [
+        ("failed", ReportKind.FAILED),
+        ("delivered", ReportKind.DELIVERED),
+        ("delayed", ReportKind.SENT),
+        ("relayed", ReportKind.SENT),
+        ("expanded", ReportKind.SENT),
+    ],
+)
+def test_what_a_report_of_delivery_says(action: str, kind: ReportKind) -> None:
+    """Each action becomes a report about our reference; a failure has the class of the same words as a reply."""
+    (one,) = came_back(report(taken(), action=action))
+    assert (one.kind, one.reference) == (kind, str(ID))
+    if action == "failed":
+        assert one.outcome is not None
+        assert (one.outcome.cls, one.outcome.drop_address) == (OutcomeClass.INVALID_RECIPIENT, True)
+        assert one.outcome.rule == "smtp.no_such_mailbox"
+    else:
+        assert one.outcome is None
+
+
+def test_the_proof_may_stand_anywhere() -> None:
+    """The envelope's id alone proves it, where a mailbox was written over the return path; nothing else does."""
+    mail = taken()
+    (one,) = came_back(report(replace(mail, sender="bounces@shop.example")))
+    assert one.reference == str(ID)
+    for forged in (
+        replace(mail, sender="bounces@shop.example", envelope_id=""),
+        replace(mail, sender="", envelope_id="x"),
+    ):
+        with pytest.raises(ForgedError):
+            came_back(report(forged))
+    assert came_back(f"To: {mail.sender}\r\n\r\nI am away.\r\n".encode()) == []
+
+
+def test_without_a_mailbox_for_them_nothing_comes_back() -> None:
+    """A channel without bounces takes no reports."""
+    with pytest.raises(NotFoundError):
+        came_back(report(taken()), smtp())

@@ -214,3 +214,11 @@ def test_a_wrong_configuration_names_the_key(alerts: dict[str, Any], field: str)
     with pytest.raises(ConfigError) as raised:
         Ringonce({"channels": {"ops": OPS, "hook": webhook()}, "alerts": alerts})
     assert raised.value.field == field
+
+
+async def test_the_check_says_where_alerts_go(start: Start) -> None:
+    """`ringonce check` names the channel, or what is wrong with it."""
+    system = await watched(start)
+    assert "alerts: also over channel ops" in await system.command("check")
+    system.config["alerts"]["channel"] = "nowhere"
+    assert "BAD  alerts: " in await system.command("check", code=1)

@@ -10,11 +10,13 @@ import sqlalchemy as sa
 
 from ringonce.api.app import create_app
 from ringonce.config.model import ApiKey
+from ringonce.model.policy import DAY
 from ringonce.store.schema import failures
 from ringonce.vendors.fcm import FcmApi
 from ringonce.vendors.script import Plan, plan
 from tests.api.asgi import Caller
 from tests.requirements.conftest import Facts, Start, System, started
+from tests.requirements.test_retention import grow_old, pruning
 
 ALARM = "SECURITY_ALERT"
 CHECKIN = "CHECKIN_APPROVED"
@@ -259,3 +261,38 @@ async def test_B04_j_it_can_be_read(start: Start) -> None:
     told = json.loads(await system.command("failures", "audit", "--type", CHECKIN, "--json"))
     assert [one["id"] for one in told] == [first["failures"][0]["id"]]
     assert "a***@example.com" in await system.command("failures", "audit")
+
+
+async def test_B04_k_it_is_kept_longer_than_its_notification(start: Start) -> None:
+    """Retention removes a row of the audit by its own age, not with the notification; what is younger stays."""
+    system = await audited(start, box={"provider": "sandbox", "script": "payload"})
+    old = await ended(system, "box", type=ALARM)
+    await grow_old(system, 400)
+    year = 365 * DAY
+
+    def age(connection: sa.Connection) -> None:
+        connection.execute(sa.update(failures).values(failed_at=failures.c.failed_at - year + DAY))
+
+    await system.sql(age)
+
+    async def gone() -> bool:
+        return await system.ring.store.get(old) is None
+
+    async with pruning(system):
+        await system.until(gone)
+    assert [row["notification_id"] for row in await rows(system)] == [old]
+    young = await ended(system, "box", type=ALARM)
+
+    def older(connection: sa.Connection) -> None:
+        mine = failures.c.notification_id == old
+        connection.execute(sa.update(failures).where(mine).values(failed_at=failures.c.failed_at - 2 * DAY))
+
+    await system.sql(older)
+
+    async def one_left() -> bool:
+        return await system.count(failures) == 1
+
+    async with pruning(system):
+        await system.until(one_left)
+    assert [row["notification_id"] for row in await rows(system)] == [young]
+    assert system.metric("ringonce_pruned_total", table="notification_failures") == 1

@@ -21,12 +21,16 @@ from ringonce.provider import (
     HttpAnswer,
     HttpRequest,
     InputError,
+    LibraryCall,
+    LibraryRequest,
     MailRequest,
     MailServer,
     Outcome,
     OutcomeClass,
     Provider,
     Rule,
+    SmsCenter,
+    SmsRequest,
 )
 from ringonce.testing import Case, check_provider
 
@@ -348,6 +352,44 @@ def test_mail_headers() -> None:
     text = found(Mail, cases=())
     assert "hostile input: it became a header of the mail" in text
     assert "a repeat of a mail must be the same in each byte" in text
+
+
+def test_short_messages() -> None:
+    """Octets that do not fit, raw characters in a field, and a refusal after an acceptance are found."""
+
+    class Sms(Acme):
+        transport = "smpp"
+        features = Features()
+        rules = (Rule("sms.any", OutcomeClass.ACCEPTED, "Acme guide"),)
+
+        def request(self, message, address, context):  # noqa: ANN001, ANN202
+            text = message.content.text or "-"
+            me = (5, 0, text)
+            return SmsRequest(SmsCenter("sms.example"), me, (1, 1, address.value), (text.encode() * 20,))
+
+    text = found(Sms, cases=())
+    assert "hostile input: a field holds raw characters" in text
+    assert "a part is longer than 254" in text
+    assert "SMPP generic_nack: is taken for accepted" in text
+    assert "SMPP submit_sm_resp in part: some parts were taken, so it must be ambiguous" in text
+    assert "timeout must come from the context" in text
+
+
+def test_calls_of_a_library() -> None:
+    """A library's failure that is taken for success is found."""
+
+    class Breadth(Acme):
+        transport = "library"
+        features = Features()
+        rules = (Rule("library.any", OutcomeClass.ACCEPTED, "Acme guide"),)
+
+        def request(self, message, address, context):  # noqa: ANN001, ANN202
+            make = LibraryCall("acme:Pager", (address.value,))
+            return LibraryRequest(make, LibraryCall("page", (message.content.text,)), context.timeout)
+
+    text = found(Breadth, cases=())
+    assert "a library's False: is taken for accepted" in text
+    assert "a library that made nothing: is taken for accepted" in text
 
 
 def test_a_source_that_does_io(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,8 @@ def kept(retention: Retention) -> str:
 
 
 def _channels(config: Config, add: object) -> None:
-    from ringonce.parts import entries
+    from ringonce.parts import entries, receiver
+    from ringonce.telemetry import ALERTS
 
     assert callable(add)
     try:
@@ -110,6 +111,11 @@ def _channels(config: Config, add: object) -> None:
                 f"channel {one.channel.name}",
                 f"{one.channel.provider}, account {one.provider.account}{state}",
             )
+    try:
+        alerts = receiver(config, channels, ALERTS)
+        add("alerts", "to log and metrics" if alerts is None else f"also over channel {alerts.channel}")
+    except RingonceError as error:
+        add("alerts", error, ok=False)
     if not channels:
         add("channels", "none: nothing can be sent before [channels.NAME] is configured", ok=False)
 

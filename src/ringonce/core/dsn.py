@@ -17,7 +17,7 @@ from ringonce.model.exchange import MailAnswer
 from ringonce.model.outcome import Code, OutcomeClass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from ringonce.model.outcome import Outcome
 
@@ -38,6 +38,7 @@ _REPORTS: Final = {"message/delivery-status", "message/global-delivery-status"} 
 _WHOLE: Final = {"message/rfc822", "message/global"}
 _HEADERS: Final = {"text/rfc822-headers", "message/rfc822-headers", "message/global-headers"}
 _ABOUT_US: Final = {OutcomeClass.AUTH, OutcomeClass.DISABLED, OutcomeClass.NOT_IMPLEMENTED}
+_GAP = re.compile(r"\r?\n[ \t]*\r?\n")
 _STATUS = re.compile(r"\b([245])\.(\d{1,3})\.(\d{1,3})\b")  # RFC 3463 section 2
 _REPLY = re.compile(r"\b([245]\d\d)(?:[ -]|$)")
 _ACTIONS: Final = ("failed", "delayed", "delivered", "relayed", "expanded")  # RFC 3464 section 2.3.3
@@ -86,16 +87,14 @@ def _read(mail: Message) -> Returned:
     per_message: dict[str, str] = {}
     fates: list[dict[str, str]] = []
     headers: dict[str, str] = {}
-    for part in _parts(mail):
+    for part in _inside(mail):
         kind = part.get_content_type()
         if kind in _REPORTS and not fates:
             blocks = _blocks(part)
             per_message = blocks[0] if blocks else {}
             fates = [block for block in blocks if block.get("action", "").lower() in _ACTIONS]
         elif kind in _WHOLE and not headers:
-            inner = part.get_payload()
-            if isinstance(inner, list) and inner and isinstance(inner[0], Message):
-                headers = _fields(inner[0])
+            headers = next(map(_fields, _inside(part)), {})
         elif kind in _HEADERS and not headers:
             headers = next(iter(_blocks(part)), {})
     places.append(per_message.get("original-envelope-id", ""))
@@ -129,28 +128,21 @@ def _answer(block: dict[str, str]) -> MailAnswer:
     return MailAnswer(code, text[:1000], status[0] if status else None, "DATA_END" if code < 400 else "RCPT")
 
 
-def _parts(mail: Message) -> Iterator[Message]:
-    """The parts of the report itself; what is inside of a returned mail belongs to it."""
-    payload = mail.get_payload()
-    for part in payload[:_PARTS] if isinstance(payload, list) else ():
-        if isinstance(part, Message):
-            yield part
+def _inside(part: Message) -> list[Message]:
+    """The parts of a part; what is inside of a returned mail belongs to it, and is not looked at."""
+    payload = part.get_payload()
+    return [one for one in payload[:_PARTS] if isinstance(one, Message)] if isinstance(payload, list) else []
 
 
 def _blocks(part: Message) -> list[dict[str, str]]:
     """Groups of fields with an empty line between (RFC 3464 section 2.1), however the library has cut them up."""
-    payload = part.get_payload()
-    if not isinstance(payload, list):
-        raw = part.get_payload(decode=True)
-        text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
-        return [_fields_of(block) for block in re.split(r"\r?\n[ \t]*\r?\n", text)[:_PARTS]]
+    raw = part.get_payload(decode=True)
+    texts = [raw.decode("utf-8", "replace")] if isinstance(raw, bytes) else []
     blocks: list[dict[str, str]] = []
-    for inner in payload[:_PARTS]:
-        if isinstance(inner, Message):
-            blocks.append(_fields(inner))
-            rest = inner.get_payload()
-            if isinstance(rest, str) and rest.strip():
-                blocks += [_fields_of(block) for block in re.split(r"\r?\n[ \t]*\r?\n", rest)[:_PARTS]]
+    for inner in _inside(part):
+        blocks.append(_fields(inner))
+        texts.append(str(inner.get_payload()))
+    blocks += [_fields_of(block) for text in texts for block in _GAP.split(text)[:_PARTS]]
     return [block for block in blocks if block]
 
 

@@ -27,11 +27,15 @@ class Siblings:
         self._dialect = dialect
         n, e, other = notifications.c, events.c, notifications.alias("other")
         says = {value: e.body.endswith(sa.literal_column(f"'{end}'")) for value, end in SAID.items()}
+        # The tenant too, so that a planner may go by the person: an event may be for a hundred thousand of them.
+        same = sa.and_(
+            other.c.tenant == n.tenant, other.c.recipient == n.recipient, other.c.event_key == n.event_key
+        )
         self._of = (
             sa.select(other.c.id, n.channel, e.type, says[True], says[False])
             .select_from(
                 notifications.join(events, OF_EVENT)
-                .join(other, sa.and_(other.c.event_key == n.event_key, other.c.recipient == n.recipient))
+                .join(other, same)
                 .join(dispatch, dispatch.c.id == other.c.id)  # only what is not over has a row there
             )
             .where(dialect.among(n.id, "ids"), other.c.id != n.id)

@@ -48,7 +48,7 @@ class Way:
     none. ``provider``: the settings in the configuration, as TOML, where ``{port}`` is the server's. ``refused``:
     addresses that the server will never take. ``repeat``: what the receiver makes of a second copy. ``reference``:
     how the ledger writes a notification; ``read`` makes that of what it wrote. ``seen_as``: how it writes a
-    registered address.
+    registered address. ``timeout``: another one than the demo's.
     """
 
     channel: str
@@ -62,6 +62,7 @@ class Way:
     refused: frozenset[str] = frozenset()
     reference: Callable[[Row], str] = field(default=lambda row: str(row.id))
     read: Callable[[str], str] = str
+    timeout: str = ""
     seen_as: Callable[[str], str] = field(default=lambda value: value)
     faults: tuple[str, ...] = ()
 

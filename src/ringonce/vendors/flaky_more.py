@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringonce import registry
 from ringonce.vendors.apns import ApnsApi
+from ringonce.vendors.apprise import JsonService
 from ringonce.vendors.discord import DiscordHooks
 from ringonce.vendors.flaky import Draw, Way, common, limited
 from ringonce.vendors.max import MaxApi
@@ -39,7 +40,7 @@ ROUNDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("parcel.sent", "Parcel {n} is under way", ("apns", "slack", "whatsapp")),
     ("parcel.near", "Parcel {n} arrives today", ("discord", "viber", "twilio")),
     ("parcel.late", "Parcel {n} is late", ("teams", "max", "vonage")),
-    ("parcel.lost", "Parcel {n} is looked for", ("smpp",)),
+    ("parcel.lost", "Parcel {n} is looked for", ("smpp", "apprise")),
     ("question.asked", "", ("replies",)),
 )
 """What is told on them. A title that is empty: the provider carries none."""
@@ -232,6 +233,19 @@ def smpp(chosen: random.Random, count: int, folder: Path | None, unknown: Sequen
     )  # fmt: skip
 
 
+def apprise(chosen: random.Random, count: int, folder: Path | None, _people: Sequence[int]) -> Way:
+    """A service behind a library, which tells whether it worked and no more: so nothing is lost here half-way."""
+    draw = Draw(chosen, count)
+    rules = draw.some(Fault("status", 503), 20), draw.some(limited(), 20)
+    server = JsonService(reference=_by_event, **common(rules, chosen, folder, "apprise"))
+    return _way(
+        "apprise", "service by Apprise", server, 'schemas = ["json://127.0.0.1:{port}"]',
+        lambda who: f"json://127.0.0.1:{server.port}/customers/{who + 1}", frozenset(),
+        # A time-out of the library's own looks like a refusal, and would be called again.
+        faults=("503, 429: all the same to it",), base=False, timeout="15s",
+    )  # fmt: skip
+
+
 def wildberries(chosen: random.Random, count: int, folder: Path | None, gone: Sequence[int]) -> Way:
     """Questions that are answered, of which some are gone."""
     known = [f"q{who + 1}" for who in range(count) if who not in gone]
@@ -254,6 +268,7 @@ MAKERS: dict[str, Make] = {
     "twilio": twilio,
     "vonage": vonage,
     "smpp": smpp,
+    "apprise": apprise,
     "replies": wildberries,
 }
 """By the channel's name; that of the provider, but for one."""
@@ -287,6 +302,7 @@ def _way(
     read: Callable[[str], str] = str,
     base: bool = True,
     provider: str = "",
+    timeout: str = "",
 ) -> Way:
     lines = [f'provider = "{provider or channel}"', *settings.splitlines()]
     lines += ['base_url = "http://127.0.0.1:{port}"'] if base else []
@@ -302,5 +318,6 @@ def _way(
         refused=refused,
         reference=reference,
         read=read,
+        timeout=timeout,
         faults=faults,
     )

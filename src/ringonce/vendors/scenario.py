@@ -76,8 +76,10 @@ class Scenario:
         self.everything = everything
         self.left_out = flaky_more.missing() if everything else {}
         self._rounds = ROUNDS + self._further() if everything else ROUNDS
-        copies = sum(len(channels) for _, _, channels in self._rounds) if everything else COPIES_EACH
-        self.recipients = min(MOST_RECIPIENTS, -(-notifications // copies))
+        if everything:  # everybody is told of everything once
+            self.recipients = notifications // sum(len(channels) for _, _, channels in self._rounds)
+        else:
+            self.recipients = min(MOST_RECIPIENTS, -(-notifications // COPIES_EACH))
         self.events: list[dict[str, object]] = []
         self.counts: dict[str, int] = {}
         self._who: dict[str, int] = {}
@@ -190,7 +192,7 @@ class Scenario:
         return (
             head.replace("{port}", str(way.server.port))
             + f'in_doubt = "{way.in_doubt}"\nconcurrency = {CONCURRENCY}\n'
-            + f'timeout = "{values["timeout"]}"\n'
+            + f'timeout = "{way.timeout or values["timeout"]}"\n'
             + 'backoff = { kind = "exponential", base = "200ms", factor = 2, cap = "1s", jitter = "100ms" }\n'
             + "budgets = { transient = 5, rate_limited = 5, unknown = 3 }\n"
             + f'floors = {{ greylist = "{values["floor of greylisting"]}", rate_limited = "0s" }}\n'

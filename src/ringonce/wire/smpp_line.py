@@ -27,6 +27,8 @@ STEADY = 10.0
 """Seconds that a session must have stood to count as one that works."""
 REFUSED, PATIENCE = 5.0, 300.0
 """Seconds for which a refused bind is not tried again, whoever asks; and until it is though nobody does."""
+AGAIN = 1.0
+"""Seconds before the center is asked to deliver again what could not be taken."""
 MOST = 100
 """Delivered messages that are told of together."""
 
@@ -40,6 +42,7 @@ class Line:
         self._tls = tls
         self._heard: SmsHeard | None = None
         self._loop = loop
+        self._closed = False
         self._random = SystemRandom()
         self._sessions: list[Session] = []
         self._waiters: deque[asyncio.Future[Refused | Broken | None]] = deque()
@@ -101,13 +104,16 @@ class Line:
 
     async def _keep(self) -> None:
         failed = 0
-        while True:
+        while not self._closed:
             if self._heard is None and not self._waiters:
                 self._asked.clear()
                 await self._asked.wait()
             session = Session(self._center, self._inbound)
             try:
                 await session.open(CONNECT, self._tls)
+            except asyncio.CancelledError:
+                session.abort()
+                raise
             except (Refused, Broken) as error:
                 session.abort()
                 failed += 1
@@ -177,11 +183,13 @@ class Line:
             await self._heard([delivered(packet) for packet in received])
         except Exception:
             log.exception("messages of %s could not be taken, it will deliver them again", self._center.host)
+            await asyncio.sleep(AGAIN)
             return False
         return True
 
     async def close(self) -> None:
         """Say good-bye. What was delivered and is being told of is finished first, if it takes no longer than that."""
+        self._closed = True
         self._inbox.put_nowait(None)
         await asyncio.wait({self._teller}, timeout=FAREWELL)
         tasks = {self._teller, *self._keepers}

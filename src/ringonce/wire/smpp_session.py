@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FAREWELL = 2.0
 """Seconds that an unbind may take."""
+ANSWER = 10.0
+"""Seconds that the other side has at least to say that it is there."""
 _MOST_SEQUENCE = 0x7FFF_FFFF  # SMPP 3.4 section 3.2
 _HUNG_UP = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR | select.POLLNVAL
 _INBOUND = frozenset({"deliver_sm", "data_sm"})
@@ -65,7 +67,6 @@ class Session(asyncio.Protocol):
         self._sequence = 0
         self._waiting: dict[int, asyncio.Future[Packet | None]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._asked = False
 
     # Opening and closing.
 
@@ -157,18 +158,14 @@ class Session(asyncio.Protocol):
 
     def _listen(self) -> None:
         """After so many seconds of silence ask whether the other side is there; after as many again it is not."""
-        self._asked = False
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._center.enquire_link, self._silent)
 
     def _silent(self) -> None:
-        if self._asked:
-            self.abort()
-            return
-        self._listen()
-        self._asked = True
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(ANSWER, self._center.enquire_link), self.abort)
         self._sequence = self._sequence % _MOST_SEQUENCE + 1
         self._say(plain("enquire_link", self._sequence))
 
