@@ -223,6 +223,10 @@ class Ringonce:
         """Accept one event inside your own transaction; see ``ringonce.app.Ringonce.enqueue``."""
         return self._ringonce.enqueue(connection, body, caller=caller, **fields)
 
+    def unsubscribed(self, channel: str, token: str) -> tuple[str, str, str] | None:
+        """Who followed the link of a mail; see ``ringonce.app.Ringonce.unsubscribed``."""
+        return self._ringonce.unsubscribed(channel, token)
+
     def guard(self, kind: str) -> Callable[[G], G]:
         """Decorate the subject guard of ``kind``; see ``ringonce.app.Ringonce.guard``."""
         return self._ringonce.guard(kind)
@@ -277,6 +281,7 @@ class Ringonce:
     put_draft = _blocking(app.Ringonce.put_draft)
     send_draft = _blocking(app.Ringonce.send_draft)
     reject_draft = _blocking(app.Ringonce.reject_draft)
+    receive = _blocking(app.Ringonce.receive)
     get = _blocking(app.Ringonce.get)
     explain = _blocking(app.Ringonce.explain)
     search = _blocking(app.Ringonce.search)

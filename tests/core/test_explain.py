@@ -120,6 +120,11 @@ def test_attempts(attempt: AttemptRow, text: str) -> None:
             "the provider was asked what became of attempt 1: it could not be asked: HTTP 503",
         ),
         ("receipt", {"attempt": 1, "kind": "delivered"}, "the provider reports attempt 1 as delivered"),
+        (
+            "receipt",
+            {"attempt": 2, "kind": "failed", "code": "X"},
+            "the provider reports attempt 2 as failed (X)",
+        ),
         ("read", {}, "read by the recipient"),
         ("erased", {"by": "ann"}, "the person was erased by ann: their data are gone, this line stays"),
         (

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.requirements.conftest import migrated, start, store_url  # noqa: F401 - fixtures
 from tests.servers.postgres import Database  # noqa: TC001 - fixtures are typed by it
 
 Url = Callable[[str], str]

@@ -78,3 +78,22 @@ async def test_a_refused_credential(called: list[float], monkeypatch: pytest.Mon
     """After the first refusal of the credential nothing more is tried with it."""
     assert "sent" not in await work(REFUSED, monkeypatch)
     assert len(called) == SLOTS
+
+
+@pytest.mark.parametrize("mark", [True, False])
+async def test_an_address_that_is_gone(
+    called: list[float], monkeypatch: pytest.MonkeyPatch, *, mark: bool
+) -> None:
+    """What was claimed ahead for an address that is dropped meanwhile makes no call, and leaves no attempt."""
+    gone = Outcome(OutcomeClass.INVALID_RECIPIENT, Code.INVALID_RECIPIENT, drop_address=True)
+    monkeypatch.setattr(Sandbox, "outcome", classmethod(lambda _cls, _answer, _context: gone))
+    box = {"provider": "sandbox", "concurrency": SLOTS, "mark": mark, "in_doubt": "resend"}
+    async with Ringonce({**CONFIG, "channels": {"box": box}}) as ringonce:
+        bodies = [{"to": {"box": "p"}, "content": {"text": "x"}} for _ in range(PEOPLE)]
+        ids = [one.notifications[0].id for one in await ringonce.notify_many(bodies)]
+        async with asyncio.timeout(60):
+            await ringonce.run_worker(drain=True)
+        lives = [await ringonce.get(id_) for id_ in ids]
+    assert len(called) == SLOTS
+    assert sorted(len(life.attempts) for life in lives) == [0] * (PEOPLE - SLOTS) + [1] * SLOTS
+    assert all(life.row.state.final for life in lives)

@@ -192,6 +192,21 @@ async def test_D06_j_over_http(start: Start, browsers: PushService) -> None:
     assert await left(system, names) == MANY
 
 
+async def test_D06_k_channels_that_share_an_account_stop_together(start: Start) -> None:
+    """The breaker is the account's: verdicts of both channels count together, both stop, a decision resumes both."""
+    box = {"provider": "sandbox", "script": ["invalid_recipient:drop"], "account": "firm", "concurrency": 4}
+    system = await start(one=box, two=box)
+    for number in range(12):
+        for channel in ("one", "two"):
+            await system.accept(channel, f"{channel}-{number}")
+    await system.work()
+    assert [view["paused_reason"] for view in await system.ring.channels()] == [PAUSED, PAUSED]
+    assert len(await system.ring.quarantined("one")) == len(await system.ring.quarantined()) >= 20
+    await system.command("recipients", "quarantine", "drop", "two", "--yes")
+    assert [view["paused"] for view in await system.ring.channels()] == [False, False]
+    assert await system.ring.quarantined() == []
+
+
 async def test_B01_t_a_wrong_environment_takes_no_device(start: Start, apple: ApnsApi) -> None:
     """APNs calls every token of another environment BadDeviceToken: after twenty none is lost, and a person is told."""
     system = await start(push=apns(apple))

@@ -258,3 +258,23 @@ async def test_stop_when_read_is_the_recipients_own(start: Start) -> None:
     assert states["user-2", "box"] == "pending"
     assert (await system.view(news["box"].id))["status"] == "pending"
     assert (await system.view(never["box"].id))["status"] == "pending"
+
+
+async def test_AC8_reading_races_the_retry_and_nothing_is_overwritten(start: Start) -> None:
+    """While a worker tries the other channel again and again, reading the copy is kept; neither undoes the other."""
+    at_once = {"kind": "fixed", "base": "1ms", "jitter": 0}
+    script = ["transient", "transient", "ok"]
+    box = {"provider": "sandbox", "script": script, "backoff": at_once, "circuit": "off"}
+    system = await start(app={"provider": "inapp"}, box=box)
+    await system.ring.register("user-1", "box", "ada")
+    made = [await tell(system) for _ in range(10)]
+    async with system.working(system.ring):
+        counts = await asyncio.gather(*(system.ring.mark_read("user-1", [one["app"].id]) for one in made * 2))
+        for one in made:
+            await system.ended(one["box"].id)
+    assert sum(counts) == 10
+    for one in made:
+        copy, sent = await system.view(one["app"].id), await system.view(one["box"].id)
+        assert (copy["status"], copy["read_at"] is not None) == ("sent", True)
+        assert (sent["status"], sent["attempts"]) == ("sent", 3)
+    assert await system.ring.unread("user-1") == 0

@@ -145,7 +145,7 @@ async def test_A10_a_failed_report_reopens_and_a_delivered_one_confirms(start: S
             good, bad = await system.accept("way", ADA), await system.accept("way", "+15550009999")
             await system.work()
             told = {one.reference: one for one in server.told}
-            assert await report(server, told[str(good)], "delivered") == 200
+            assert await report(server, told[str(good)], "delivered", at=1_800_000_000.0) == 200
             assert await report(server, told[str(bad)], "failed=131000") == 200
             confirmed, reopened = await system.view(good), await system.view(bad)
             assert (confirmed["status"], confirmed["revision"], kinds(confirmed)) == (
@@ -153,6 +153,8 @@ async def test_A10_a_failed_report_reopens_and_a_delivered_one_confirms(start: S
                 1,
                 ["delivered"],
             )
+            assert confirmed["delivered_at"] == "2027-01-15T08:00:00.000000Z"
+            assert reopened["delivered_at"] is None
             assert (reopened["status"], reopened["final"], reopened["revision"]) == ("failed", False, 2)
             assert reopened["last_error"]["provider_code"] == "131000"
             await system.pass_time()

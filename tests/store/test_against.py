@@ -198,6 +198,16 @@ async def test_a_key_that_is_still_wrong_trips_at_the_first(world: World) -> Non
     assert await live(world, 1, 2, 3) == [1, 2, 3]
 
 
+async def test_a_probe_does_not_decide(world: World) -> None:
+    """A call that was to try a refused credential succeeds late: what the breaker has stopped waits for a person."""
+    weighed(world)
+    await dead(world, 1, 2, 3)
+    assert not await world.store.resume("email", below=False, now=world.now)
+    (lane,) = await world.store.lanes()
+    assert lane.paused
+    assert await world.store.resume("email", now=world.now)
+
+
 async def test_a_pause_of_another_reason_stays(world: World) -> None:
     """Deciding about addresses does not resume what a person or a bad credential has stopped meanwhile."""
     from ringonce.ports import LanePause

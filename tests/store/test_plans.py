@@ -13,13 +13,13 @@ import sqlalchemy as sa
 
 from ringonce.core.lane import Lane, spell, stops
 from ringonce.model.event import Event, Recipient
-from ringonce.model.policy import DAY, SECOND, Rate
+from ringonce.model.policy import DAY, SECOND, MassInvalidation, Rate
 from ringonce.model.retention import Retention, Walk
-from ringonce.ports import PRUNE_LEASE, Lot, Terms
+from ringonce.ports import PRUNE_LEASE, Lot, Proposal, Terms
 from ringonce.store import open_store
 from ringonce.store.values import dated, digest
 from tests.servers.postgres import Database, create_database, drop_database
-from tests.store.kit import KINDS, LEASE, START, World, decode
+from tests.store.kit import KINDS, LEASE, NOBODY, START, World, decode
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("plans")]
 
@@ -204,6 +204,27 @@ async def test_a_claim_finds_what_it_reads_among_its_neighbours(watched: tuple[W
     await world.settle(*(world.answer(c) for c in claimed))
     first, second = (dated(world.now + more, digest("any", str(more))) for more in (0, 1_000))
     assert first[:6] < second[:6]
+
+
+async def test_verdicts_against_addresses(watched: tuple[World, Explained]) -> None:
+    """Weighing verdicts, dropping, setting apart and deciding read through their indexes, however many lie around."""
+    world, explained = watched
+    await world.claim(10_000, "w-0")
+    world.credential = f"email-{world.now}"
+    for limit in (10 * ROWS, 2):  # believed, then doubted
+        world.proposal = Proposal(MassInvalidation(proposals=limit), f"p-{limit}", 0)
+        world.now += SECOND
+        await accept(world)
+        claimed = (await world.claim(ROWS)).rows
+        await world.mark(*claimed)
+        explained.plans.clear()
+        await world.settle(*(world.answer(c, NOBODY) for c in claimed))
+        assert explained.blocks() < ROWS * 250
+    assert len(await world.store.quarantined([world.credential], limit=500)) == 2 * ROWS
+    await world.store.breakers()
+    assert (await world.store.lift([world.credential], drop=True, now=world.now)).addresses == 2 * ROWS
+    assert explained.blocks() < ROWS * 250
+    await world.store.resume("email", now=world.now)
 
 
 async def test_undo_release(watched: tuple[World, Explained]) -> None:

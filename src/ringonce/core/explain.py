@@ -139,7 +139,8 @@ def _note(entry: TimelineEntry) -> str:
         case "looked_up":
             return _look(detail)
         case "receipt":
-            return f"the provider reports attempt {detail.get('attempt')} as {detail.get('kind')}"
+            why = f" ({detail['code']})" if detail.get("code") else ""
+            return f"the provider reports attempt {detail.get('attempt')} as {detail.get('kind')}{why}"
         case "read":
             return "read by the recipient"
         case "erased":

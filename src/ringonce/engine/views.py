@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from ringonce.core.lane import parse
 from ringonce.engine.stopped import circuits, scopes, stopped, tenant_of
+from ringonce.model.receipt import ARRIVALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -153,12 +154,24 @@ def life_view(life: Life) -> View:
             "html": content.html,
             "data": dict(content.data),
         },
+        "delivered_at": stamp(_delivered(life)),
         "attempt_list": [attempt_view(attempt) for attempt in life.attempts],
         "timeline": timeline_view(life)["entries"],
         "due": None
         if life.due is None
         else {"purpose": life.due.purpose, "at": stamp(life.due.at), "armed": life.due.armed},
     }
+
+
+def _delivered(life: Life) -> int | None:
+    """When the attempt that it rests on arrived, as its provider reports: by its clock, or when we were told."""
+    rests_on = life.row.state.rests_on
+    for note in life.notes:
+        told = note.detail
+        if note.kind == "receipt" and told.get("kind") in ARRIVALS and told.get("attempt") == rests_on:
+            at = told.get("at")
+            return at if isinstance(at, int) else note.at
+    return None
 
 
 def timeline_view(life: Life) -> View:

@@ -22,14 +22,14 @@ class Witness:
 
     def accepted(self, channel: Channel) -> None:
         """A call of this channel was accepted."""
-        self._accepted[channel.account or channel.name] += 1
+        self._accepted[credential_of(channel)] += 1
 
     def proposal(self, channel: Channel) -> Proposal | None:
         """What is to be weighed with a verdict against an address; None: it is believed in any case."""
         limits = channel.mass_invalidation
         if limits is None:
             return None
-        return Proposal(limits, self._process, self._accepted[channel.account or channel.name])
+        return Proposal(limits, self._process, self._accepted[credential_of(channel)])
 
 
 def credential_of(channel: Channel) -> str:

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from ringonce.core.lane import SEPARATOR, parse
 from ringonce.model.policy import DAY
+from ringonce.model.proposals import MASS_INVALIDATION
 from ringonce.ports import PROBED, LaneState
 from ringonce.store.compiled import fetch
 from ringonce.store.schema import Words, channel_overrides, counters, lanes, leases
@@ -97,6 +98,11 @@ class Duties:
             .where(
                 lanes.c.paused,
                 sa.or_(lanes.c.lane == name, sa.func.substr(lanes.c.lane, 1, sa.func.length(below)) == below),
+                # A call that works says nothing about addresses: those are for a person, who means all below.
+                sa.or_(
+                    sa.func.coalesce(lanes.c.reason, "") != sa.literal_column(f"'{MASS_INVALIDATION}'"),
+                    below != sa.literal_column(f"'{SEPARATOR}'"),
+                ),
             )
             .values(paused=False, paused_until=None, changed_at=now, opened=0)
             .returning(lanes.c.lane)
