@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ringonce.app import Ringonce
+from ringonce.ports import LanePause
 from tests.api.asgi import Caller
 
 
@@ -251,3 +252,20 @@ async def test_failures_are_discarded_after_a_look(api: Caller, ringonce: Ringon
     )  # fmt: skip
     again = (await api.post("/v1/failures/discard", {"ids": [dead], "dry_run": False})).json
     assert again["results"][0]["detail"] == "it is cancelled, and no terminal failure"
+
+
+async def test_a_part_of_a_channel_is_resumed(api: Caller, ringonce: Ringonce) -> None:
+    """A channel shows which parts of it are paused; one is resumed by its name, and an unknown name tells those."""
+    pauses = [LanePause(f"ok//template%3A{name}", "auth") for name in ("a", "b")]
+    await ringonce.store.pause(pauses)
+    shown = (await api.get("/v1/channels/ok")).json
+    assert shown["paused"] is False
+    assert [one["scope"] for one in shown["scopes"]] == ["template:a", "template:b"]
+    resumed = await api.post("/v1/channels/ok/resume", {"scope": "template:a"})
+    assert resumed.status == 200
+    assert [one["scope"] for one in resumed.json["scopes"]] == ["template:b"]
+    again = await api.post("/v1/channels/ok/resume", {"scope": "template:a"})
+    assert (again.status, again.json["code"]) == (404, "not_found")
+    assert "template:b" in str(again.json)
+    assert (await api.post("/v1/channels/none/resume", {"scope": "x"})).status == 404
+    assert (await api.post("/v1/channels/ok/resume", {"scope": ""})).status == 422

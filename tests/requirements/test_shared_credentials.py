@@ -164,3 +164,22 @@ async def test_B01_sg_one_token_of_the_team(start: Start) -> None:
             await other.close()
         assert {(await system.view(id_))["status"] for id_ in ids} == {"sent"}
         assert len(server.tokens) <= 2  # two where the window ended meanwhile
+
+
+async def test_B01_sh_across_processes(start: Start, api: FcmApi) -> None:
+    """Worker processes of the command line, at once where the database allows it, send with one token."""
+    system = await start(push=push(api, concurrency=2))
+    for n in range(20):
+        await system.accept("push", f"token-{n}")
+    at_once = not system.config["store"]["url"].startswith("sqlite")
+    first = await system.process("worker", "--drain")
+    if at_once:
+        second = await system.process("worker", "--drain")
+        results = await asyncio.gather(first.communicate(), second.communicate())
+    else:
+        results = [await first.communicate()]
+        await system.accept("push", "token-20")
+        second = await system.process("worker", "--drain")
+        results.append(await second.communicate())
+    assert (first.returncode, second.returncode) == (0, 0), results
+    assert (grants(api), len(api.messages)) == (["granted"], 20 if at_once else 21)

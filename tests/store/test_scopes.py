@@ -80,3 +80,21 @@ async def test_another_reason_begins_another_pause(world: World) -> None:
         await pause(world, "email")
         (state,) = await world.store.lanes()
         assert (state.reason, state.opened) == ("auth", number)
+
+
+async def test_the_backlog_of_a_scope(world: World) -> None:
+    """What waits for a scope waits for a person or a probe, also in a tenant's own lane of it; all else moves."""
+    for tenant, lane in (
+        ("", SCOPE),
+        ("acme", "email/acme/template%3Aa"),
+        ("acme", "email/acme"),
+        ("", None),
+    ):
+        world.lane = lane
+        await world.one(f"e-{tenant}-{lane}", tenant=tenant)
+    await pause(world, SCOPE, until=world.now + 9 * SECOND)
+    (email,) = await world.store.backlog(now=world.now)
+    assert (email.movable, email.paused) == (2, 2)
+    await world.store.resume(SCOPE, now=world.now)
+    (email,) = await world.store.backlog(now=world.now)
+    assert (email.movable, email.paused) == (4, 0)

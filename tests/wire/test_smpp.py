@@ -210,6 +210,43 @@ async def test_a_refused_bind_is_tried_again_when_somebody_asks(
         assert await ask(wire, sms(at(server))) == [SmsAnswer(0, "submit_sm_resp", "A0", 1)]
 
 
+async def test_a_bind_without_an_answer(wire: SmsWire) -> None:
+    """While the bind is not answered nothing is sent, and the end of the wire closes that connection, too."""
+
+    def talk(peer: Peer) -> None:
+        packet(peer)
+        peer.server.record(b"bind")
+        peer.until_closed()
+        peer.server.record(b"closed")
+
+    with serving(talk) as server:
+        [answer] = await ask(wire, sms(at(server.port), timeout=0.2))
+        assert isinstance(answer, NoAnswer)
+        assert (answer.fault, answer.sent) == (Fault.NOT_STARTED, False)
+        await asyncio.to_thread(server.wait_for, lambda one: b"bind" in one.received)
+        await wire.close(0)
+        await asyncio.to_thread(server.wait_for, lambda one: b"closed" in one.received)
+
+
+async def test_a_bug_in_opening_does_not_end_the_sessions(
+    wire: SmsWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever opening raises is told to whoever waits, and the next one finds the session that came after it."""
+    real, failing = smpp_session.bind, [ValueError("bug")]
+
+    def bind(center: Center, sequence: int) -> bytes:
+        if failing:
+            raise failing.pop()
+        return real(center, sequence)
+
+    monkeypatch.setattr(smpp_session, "bind", bind)
+    with center() as server:
+        [answer] = await ask(wire, sms(at(server)))
+        assert isinstance(answer, NoAnswer)
+        assert (answer.fault, answer.sent) == (Fault.NOT_STARTED, False)
+        assert isinstance((await ask(wire, sms(at(server))))[0], SmsAnswer)
+
+
 async def test_the_window_bounds_what_is_without_an_answer(wire: SmsWire) -> None:
     """So many messages are written as the window has room for; the others follow as answers come."""
     gate = threading.Event()

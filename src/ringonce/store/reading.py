@@ -283,14 +283,21 @@ class Reading:
     @staticmethod
     def _make_backlog(dialect: Dialect) -> Any:
         now, greatest = dialect.now, dialect.greatest
-        # What may stop a lane: its account, its channel, its group or scope. One row each at most, so nothing
-        # is counted twice.
-        # What lies with another provider of its channel is stopped by that one's name, which the lane begins with.
+        # What may stop a lane: its account, its channel, its group or scope, and for a tenant with lanes of his own
+        # also the scope for everybody. One row each at most, so nothing is counted twice. What lies with another
+        # provider of its channel is stopped by that one's name, which the lane begins with.
         way = sa.func.substr(_d.lane, 1, dialect.place(_d.lane.concat(SEPARATOR), SEPARATOR) - 1)
+        own = way.concat(SEPARATOR).concat(_n.tenant).concat(SEPARATOR)
+        length = sa.func.length(own)
+        scoped = sa.and_(_n.tenant != "", sa.func.substr(_d.lane, 1, length) == own)
         names = (
             sa.literal(ACCOUNT) + _n.account,
             way,
             sa.case((_d.lane == way, way.concat(SEPARATOR)), else_=_d.lane),
+            sa.case(
+                (scoped, way.concat(2 * SEPARATOR).concat(sa.func.substr(_d.lane, length + 1))),
+                else_=sa.null(),
+            ),
         )
         stops = [lanes.alias(f"stop_{index}") for index in range(len(names))]
 

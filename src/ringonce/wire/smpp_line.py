@@ -8,6 +8,7 @@ from collections import deque
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
+from ringonce.model.exchange import Fault
 from ringonce.wire.smpp_pdu import LATER, OK, Packet, delivered
 from ringonce.wire.smpp_session import FAREWELL, Broken, Refused, Session
 
@@ -120,6 +121,12 @@ class Line:
                 self._told(error)
                 if isinstance(error, Refused):
                     await self._be_patient()
+                    continue
+            except Exception:
+                log.exception("a session with %s can not be opened", self._center.host)
+                session.abort()
+                failed += 1
+                self._told(Broken(Fault.NOT_STARTED, "a session can not be opened, see the log"))
             else:
                 self._refusal = None
                 self._sessions.append(session)
@@ -150,6 +157,8 @@ class Line:
     async def _be_patient(self) -> None:
         """Credentials do not change by themselves, and a center may shut out who tries wrong ones too often."""
         await asyncio.sleep(REFUSED)
+        if self._waiters:
+            return
         self._asked.clear()
         try:
             async with asyncio.timeout(PATIENCE - REFUSED):
