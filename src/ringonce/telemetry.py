@@ -30,7 +30,7 @@ HELP = {
     "ringonce_channel_disabled_total": "Notifications that met a channel which does not send, at each look.",
     "ringonce_pruned_total": "Rows that retention has removed.",
     "ringonce_receipts_total": "Reports of providers by what became of them: `taken`, `duplicate`, `early`, `unknown`, "
-    "`unmatched` (unknown for a day).",
+    "`unmatched` (unknown for a day), `forged` (refused, their kind is not read).",
     "ringonce_oldest_snapshot_seconds": "How long the oldest snapshot of the database has been held.",
     "ringonce_circuit_opened_total": "Circuits that opened, probes that failed included.",
     "ringonce_circuit_open": "Circuits of a channel that are open or being probed, tenants counted apart.",

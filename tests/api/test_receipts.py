@@ -94,6 +94,8 @@ async def test_a_forged_callback_is_told_nothing(locked: Caller) -> None:
     assert {problem(answer) for answer in answers} == {(401, "forged")}
     assert len({answer.body for answer in answers}) == 1
     assert all(answer.headers["www-authenticate"] for answer in answers)
+    counted = locked.app.state.facade.telemetry.value
+    assert counted("ringonce_receipts_total", channel="way", kind="unknown", fate="forged") == len(answers)
 
 
 async def test_what_takes_no_receipts_says_so(locked: Caller) -> None:

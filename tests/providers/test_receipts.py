@@ -115,7 +115,10 @@ def test_a_failure_means_what_the_same_code_means_in_an_answer(
     (report,) = read(vendor, called(vendor, text))
     assert report.outcome is not None
     assert (report.outcome.cls.value, report.outcome.drop_address) == (cls, drop)
-    assert text.partition("=")[2] in {report.outcome.provider_code, ""}
+    code = text.partition("=")[2]
+    assert code in {report.outcome.provider_code, ""}
+    assert "HTTP" not in report.outcome.text
+    assert "1555" not in report.outcome.text
 
 
 @pytest.mark.parametrize(

@@ -438,6 +438,8 @@ def test_several_keys_sign() -> None:
         ({"bounces": "bounces+x@shop.example"}, "bounces"),
         ({"bounces": "", "bounces_secret": SECRET}, "bounces_secret"),
         ({"bounces_secret": "short"}, "bounces_secret"),
+        ({"bounces_secret": []}, "bounces_secret"),
+        ({"bounces_secret": [SECRET, "short"]}, "bounces_secret"),
         ({"unsubscribe": {"url": "http://shop.example/{token}", "secret": SECRET}}, "unsubscribe.url"),
         ({"unsubscribe": {"url": "https://shop.example/", "secret": SECRET}}, "unsubscribe.url"),
         ({"unsubscribe": {"url": "https://shop.example/>{token}", "secret": SECRET}}, "unsubscribe.url"),
@@ -502,6 +504,16 @@ def test_the_proof_may_stand_anywhere() -> None:
         with pytest.raises(ForgedError):
             came_back(report(forged))
     assert came_back(f"To: {mail.sender}\r\n\r\nI am away.\r\n".encode()) == []
+
+
+def test_secrets_are_replaced_without_a_gap() -> None:
+    """The first of several secrets makes the proof, and reports with the proof of any of them count."""
+    both = well_done(bounces_secret=["another secret, a new one", SECRET])
+    assert came_back(report(taken()), both)[0].reference == str(ID)
+    request, _ = built(both)
+    assert verp.references(request.sender, "another secret, a new one") == [str(ID)]
+    with pytest.raises(ForgedError):
+        came_back(report(Taken(request.sender, "bob@example.com", b"")))
 
 
 def test_without_a_mailbox_for_them_nothing_comes_back() -> None:

@@ -1,11 +1,15 @@
 """Mails that come back (A06, A10, AC7 for e-mail; issue 4, Receipts): charged to the address that was used."""
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from ringonce.api.app import create_app
+from ringonce.api.server import serve
 from ringonce.errors import ForgedError, NotFoundError
 from ringonce.model.receipt import Callback
 from ringonce.vendors.dsn import Taken, report
@@ -156,3 +160,29 @@ async def test_what_others_say_about_us_pauses_nothing(start: Start, server: Mai
     (channel,) = await system.ring.channels()
     assert channel["paused"] is False
     assert await live(system) == [OLD]
+
+
+async def test_the_whole_way_round(start: Start) -> None:
+    """A server takes the mail, finds nobody, and posts its report to the API, keyless: the address is dropped."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/receipts/email"
+    with MailServer(bounce={OLD}, bounces_to=url) as server:
+        system = await start(email=email(server))
+        stop = asyncio.Event()
+        serving = asyncio.create_task(serve(create_app(system.ring, key="a-key"), listening, stop))
+        await system.ring.register("user-1", "email", OLD)
+        (brief,) = (await system.ring.notify(recipients=["user-1"], content={"text": "hello"})).notifications
+
+        async def failed() -> bool:
+            return (await system.view(brief.id))["status"] == "failed"
+
+        async def answered() -> bool:
+            return bool(server.answers)
+
+        async with system.working(system.ring):
+            await system.until(failed)
+            await system.until(answered)
+        stop.set()
+        await serving
+    assert server.answers == [200]
+    assert await live(system) == []

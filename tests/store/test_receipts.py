@@ -4,6 +4,7 @@ import asyncio
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 
 from ringonce.core.journal import client_reference, receipt_key
 from ringonce.model.notification import Status
@@ -12,6 +13,7 @@ from ringonce.model.policy import DAY, SECOND
 from ringonce.model.receipt import AddressReport, Arrival, Fate, Report, ReportKind
 from ringonce.ports import Invalidation
 from ringonce.store.receipts import KEEP
+from ringonce.store.schema import receipts
 from tests.store.kit import ACCEPTED, NOBODY, World
 
 ACCOUNTS = {"email": "", "push": "other", "telegram": ""}
@@ -84,6 +86,21 @@ async def test_what_is_taken_once_is_taken_once(world: World) -> None:
     world.now += DAY
     assert await fates(world, report, report) == ["duplicate"]
     assert [note.kind for note in (await world.life(id_)).notes] == ["receipt"]
+
+
+async def test_of_what_is_over_only_the_key_stays(world: World) -> None:
+    """A provider's words, and its id of the message, may name a person: they go when the report is carried out."""
+    id_ = await world.one()
+    await world.send()
+    await fates(world, of(id_, "failed", message_id="<ada@secret.example>", outcome=FAILED))
+
+    def rows(connection: sa.Connection) -> str:
+        return repr(connection.execute(sa.select(receipts)).all())
+
+    left = await world.store.backend.run(rows)
+    assert "failed" in left
+    assert "secret" not in left
+    assert "undeliverable" not in left
 
 
 async def test_an_arrival_while_the_call_is_under_way_counts_at_once(world: World) -> None:

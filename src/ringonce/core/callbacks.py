@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
+from ringonce.core.compact import json_bytes
+from ringonce.core.redact import redact
 from ringonce.errors import InputError
+from ringonce.model.exchange import HttpAnswer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ringonce.model.outcome import Outcome
     from ringonce.model.receipt import Callback
+
+    Judge = Callable[[HttpAnswer, Any], Outcome]
 
 _LARGEST = 2**62
 _SECOND = 1_000_000
@@ -53,6 +62,11 @@ def moment(value: object, per_second: int = 1) -> int | None:
         return None
     micros = int(text) * _SECOND // per_second
     return micros if micros < _LARGEST else None
+
+
+def reported(judge: Judge, said: object, words: str | None, context: Any) -> Outcome:
+    """What a report of a failure means: ``said`` by the rules for answers, of status 0, and ``words`` for people."""
+    return replace(judge(HttpAnswer(0, {}, json_bytes(said)), context), text=redact(words or ""))
 
 
 def pairs(callback: Callback) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ringonce.core.journal import receipt_key
 from ringonce.engine.settle import report as tell
-from ringonce.errors import NotFoundError
+from ringonce.errors import ForgedError, NotFoundError
 from ringonce.model.receipt import OF_ADDRESSES, AddressReport, Arrival, Fate, Report
 from ringonce.provider import Context
 
@@ -26,6 +26,7 @@ BATCH = 200
 LOOK_EVERY = 1.0
 IDLE = 5.0
 """Seconds between looks while no channel's provider reports about messages."""
+FORGED = "forged"
 COUNTED_AGAIN = frozenset({Fate.TAKEN, Fate.UNMATCHED})
 """What a second look may tell that the first has not."""
 
@@ -59,10 +60,16 @@ class Receipts:
         if not entry.provider.receipts_by:
             raise NotFoundError(f"channel {channel} takes no receipts", field="channel")
         context = Context(self._engine.clock.now())
-        text = entry.provider.handshake(callback, context)
+        try:
+            text = entry.provider.handshake(callback, context)
+            reports = () if text is not None else entry.provider.receipts(callback, context)
+        except ForgedError:
+            # Many of them say that the secret is not the vendor's.
+            self._count(channel, "unknown", FORGED)
+            raise
         if text is not None:
             return Reply(200, text, {})
-        fates = await self.take(channel, entry.provider.receipts(callback, context))
+        fates = await self.take(channel, reports)
         return Reply(entry.provider.receipts_status, None, fates)
 
     async def take(self, channel: str, reports: Sequence[Report]) -> dict[str, int]:
@@ -109,8 +116,8 @@ class Receipts:
             if one.fate in counted:
                 self._count(one.channel, one.kind, one.fate)
 
-    def _count(self, channel: str, kind: str, fate: Fate) -> None:
-        self._engine.telemetry.count("ringonce_receipts_total", channel=channel, kind=kind, fate=fate.value)
+    def _count(self, channel: str, kind: str, fate: str) -> None:
+        self._engine.telemetry.count("ringonce_receipts_total", channel=channel, kind=kind, fate=str(fate))
 
     def _accounts(self) -> dict[str, str]:
         return {name: _account(entry) for name, entry in self._engine.channels.ways().items()}

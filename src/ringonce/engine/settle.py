@@ -51,7 +51,7 @@ from ringonce.ports import Change, Due, Invalidation, LanePause, OutboxRow, Row,
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 
-    from ringonce.engine.channels import Channels
+    from ringonce.engine.channels import Channels, Entry
     from ringonce.engine.circuits import Ruling
     from ringonce.model.audit import Failure, FailureCount
     from ringonce.model.transition import Discard, Retry
@@ -132,6 +132,7 @@ class Decider:
 
     def lower(self, row: Row, change: Change, event: TransitionEvent, result: Step) -> Write:
         """Turn the effects into what the store persists."""
+        entry = self._channels.way(change.way or row.channel)
         due: Due | None = None
         outbox: list[OutboxRow] = []
         invalidate: list[Invalidation] = []
@@ -174,9 +175,10 @@ class Decider:
             refused=result.refused,
             alerts=tuple(alerts),
             counters=("late_answers",) if isinstance(event, LateAnswer) else (),
-            stored=self._is_stored(row, result),
+            stored=_is_stored(entry, row, result),
             read=isinstance(event, Read) or (isinstance(event, Receipt) and event.kind == "read"),
-            named=self._named(row, change, event),
+            # Most name our reference, and then nothing is looked for.
+            named=_named(entry, change, event) if entry is not None and entry.provider.receipts_by else None,
             failure=failure,
         )
 
@@ -185,7 +187,7 @@ class Decider:
         address = row.address if change.row is None else change.row.address
         if address is None:
             return
-        entry = self._channels.get(row.channel)
+        entry = self._channels.way(change.way or row.channel)
         by = None if entry is None else credential_of(entry.channel)
         weighed = None
         if entry is not None and effect.replace_with is None and not effect.doubted:
@@ -193,15 +195,6 @@ class Decider:
         proof = _proof(change, effect.proof_at)
         told = (effect.reason, proof, effect.replace_with)
         yield Invalidation(address.id, address.value, *told, by, weighed, effect.doubted)
-
-    def _named(self, row: Row, change: Change, event: TransitionEvent) -> tuple[str, str, int] | None:
-        """Under which id the provider will report on it, where it will not name our reference."""
-        entry, attempt = self._channels.way(change.way or row.channel), change.attempt
-        if entry is None or entry.provider.receipts_by != "message_id" or attempt is None:
-            return None
-        accepted = isinstance(event, Answered | LateAnswer) and attempt.message_id is not None
-        account = entry.channel.account or entry.provider.account
-        return (account, attempt.message_id or "", attempt.number) if accepted else None
 
     def _asked(self, row: Row, change: Change) -> AttemptRow | None:
         """The call that it tells of, with who was asked where several could be."""
@@ -232,11 +225,20 @@ class Decider:
         shared = entry is not None and entry.channel.account
         return of_account(shared) if shared and reason in OF_THE_ACCOUNT else channel
 
-    def _is_stored(self, row: Row, result: Step) -> bool:
-        """It has just become a copy in the recipient's inbox."""
-        entry = self._channels.get(row.channel)
-        stored = entry is not None and entry.provider.stored
-        return stored and result.state.status is Status.SENT and row.state.status is not Status.SENT
+
+def _is_stored(entry: Entry | None, row: Row, result: Step) -> bool:
+    """It has just become a copy in the recipient's inbox."""
+    stored = entry is not None and entry.provider.stored
+    return stored and result.state.status is Status.SENT and row.state.status is not Status.SENT
+
+
+def _named(entry: Entry, change: Change, event: TransitionEvent) -> tuple[str, str, int] | None:
+    """Under which id the provider will report on it, where it will not name our reference."""
+    attempt = change.attempt
+    if entry.provider.receipts_by != "message_id" or attempt is None or attempt.message_id is None:
+        return None
+    account = entry.channel.account or entry.provider.account
+    return (account, attempt.message_id, attempt.number) if isinstance(event, Answered | LateAnswer) else None
 
 
 def _proof(change: Change | None, told: int | None) -> int | None:

@@ -292,7 +292,8 @@ class SmtpOptions:
     Without ``?tls=`` STARTTLS is required where a password would travel to another machine, else used if offered.
     ``from``: the sender's address. ``from_name``: shown beside it. ``reply_to``: where answers go. ``dkim``: the key
     that signs, as a table of ``domain``, ``selector`` and ``key`` (RSA or Ed25519, PEM), or a list of such tables.
-    ``bounces``: the mailbox that mails come back to; ``bounces_secret``: what proves that they did. ``unsubscribe``: a
+    ``bounces``: the mailbox that mails come back to; ``bounces_secret``: what proves that they did, or a list
+    while it is replaced, the new one first. ``unsubscribe``: a
     table of ``url`` with ``{token}`` in it, ``secret``, and ``types`` of events (all of them; ``news.*``).
     """
 
@@ -302,7 +303,7 @@ class SmtpOptions:
     reply_to: str = ""
     dkim: DkimOptions | tuple[DkimOptions, ...] = ()
     bounces: str = ""
-    bounces_secret: str = field(default="", repr=False)
+    bounces_secret: str | tuple[str, ...] = field(default="", repr=False)
     unsubscribe: UnsubscribeOptions | None = None
 
 
@@ -333,7 +334,9 @@ class Smtp(Provider):
         self._domain = self._sender.rpartition("@")[2]
         keys = options.dkim if isinstance(options.dkim, tuple) else (options.dkim,)
         self._signers = tuple(dkim.Signer(key.domain, key.selector, key.key) for key in keys)
-        self._bounces = _bounces(options)
+        given = options.bounces_secret
+        self._proofs = given if isinstance(given, tuple) else (given,) if given else ()
+        self._bounces = _bounces(options, self._proofs)
         _check_unsubscribe(options.unsubscribe)
 
     @cached_property
@@ -368,7 +371,7 @@ class Smtp(Provider):
         sender, envelope_id = self._sender, None
         if self._bounces is not None:
             local, domain = self._bounces
-            envelope_id = verp.tag(message.reference, self.options.bounces_secret)
+            envelope_id = verp.tag(message.reference, self._proofs[0])
             sender = f"{local}+{envelope_id}@{domain}"
         return MailRequest(
             server=self._server,
@@ -391,7 +394,9 @@ class Smtp(Provider):
                 mend="set bounces in the channel",
             )
         mail = dsn.returned(callback.body)
-        found = [one for place in mail.places for one in verp.references(place, self.options.bounces_secret)]
+        found = [
+            one for place in mail.places for proof in self._proofs for one in verp.references(place, proof)
+        ]
         if not found:
             raise ForgedError
         if mail.answer is None:
@@ -432,10 +437,10 @@ def _configured(value: str, key: str) -> str:
         raise ConfigError(error.message, field=key, mend=error.mend) from None
 
 
-def _bounces(options: SmtpOptions) -> tuple[str, str] | None:
+def _bounces(options: SmtpOptions, proofs: tuple[str, ...]) -> tuple[str, str] | None:
     """Local part and domain of the return path; None: there is none of its own. Raises ConfigError."""
     if not options.bounces:
-        if options.bounces_secret:
+        if proofs:
             raise ConfigError("it proves nothing without bounces", field="bounces_secret", mend="set bounces")
         return None
     local, _, domain = _configured(options.bounces, "bounces").rpartition("@")
@@ -446,7 +451,8 @@ def _bounces(options: SmtpOptions) -> tuple[str, str] | None:
             field="bounces",
             mend='e.g. bounces = "bounces@example.com"',
         )
-    _check_secret(options.bounces_secret, "bounces_secret")
+    for proof in proofs or ("",):
+        _check_secret(proof, "bounces_secret")
     return local, domain
 
 

@@ -181,8 +181,8 @@ class Twilio(api.Provider):
             return ()
         code, outcome = api.callbacks.word(told.get("ErrorCode")) or "", None
         if kind is api.ReportKind.FAILED:
-            body = json.dumps({"MessageStatus": status, "ErrorCode": code}).encode()
-            outcome = self.outcome(api.HttpAnswer(0, {}, body), context)
+            said = {"MessageStatus": status, "ErrorCode": code}
+            outcome = api.callbacks.reported(self.outcome, said, f"{status} {code}".strip(), context)
         return (
             api.Report(kind, query.get("reference"), sid, outcome=outcome, id=f"{sid} {kind.value} {code}"),
         )

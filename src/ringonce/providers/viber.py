@@ -22,7 +22,6 @@ from ringonce.provider import (
     Content,
     Context,
     Features,
-    HttpAnswer,
     HttpRequest,
     InputError,
     Message,
@@ -193,7 +192,8 @@ class Viber(Provider):
                 callbacks.at(told, "user").get("id")
             )
             return (Report(kind, address=person, at=at),) if person else ()
-        outcome = (
-            self.outcome(HttpAnswer(0, {}, callback.body), context) if kind is ReportKind.FAILED else None
-        )
+        outcome = None
+        if kind is ReportKind.FAILED:
+            why = callbacks.word(told.get("desc"))
+            outcome = callbacks.reported(self.outcome, {"event": "failed", "desc": why}, why, context)
         return (Report(kind, message_id=callbacks.word(told.get("message_token")), outcome=outcome, at=at),)

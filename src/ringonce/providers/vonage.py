@@ -181,7 +181,9 @@ class Vonage(api.Provider):
             return ()
         outcome = None
         if what is api.ReportKind.FAILED:
-            outcome = self.outcome(api.HttpAnswer(0, {}, json.dumps({"err-code": code}).encode()), context)
+            outcome = api.callbacks.reported(
+                self.outcome, {"err-code": code}, f"{status} {code}".strip(), context
+            )
         reference = word(told.get("client-ref")) or word(told.get("client_ref"))
         return (api.Report(what, reference, id_, outcome=outcome, id=f"{id_} {status} {code}"),)
 

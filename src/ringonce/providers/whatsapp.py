@@ -9,7 +9,6 @@ send harmless; ``biz_opaque_callback_data`` comes back with the webhook and can 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +24,6 @@ from ringonce.provider import (
     Content,
     Context,
     Features,
-    HttpAnswer,
     HttpRequest,
     InDoubt,
     InputError,
@@ -252,8 +250,13 @@ class WhatsApp(Provider):
 def _report(status: dict[str, Any], kind: ReportKind, context: Context) -> Report:
     outcome = None
     if kind is ReportKind.FAILED:
-        body = json.dumps({"statuses": [status]}).encode()
-        outcome = WhatsApp.outcome(HttpAnswer(0, {}, body), context)
+        errors = callbacks.each(status.get("errors"))[:1]
+        words = [
+            callbacks.word(error.get("title")) or callbacks.word(error.get("message")) for error in errors
+        ]
+        words += [callbacks.word(callbacks.at(error, "error_data").get("details")) for error in errors]
+        said = {"statuses": [{"status": "failed", "errors": errors}]}
+        outcome = callbacks.reported(WhatsApp.outcome, said, ": ".join(filter(None, words)), context)
     return Report(
         kind,
         callbacks.word(status.get("biz_opaque_callback_data")),

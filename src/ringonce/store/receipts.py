@@ -104,7 +104,14 @@ class Receipts:
         self._done = (
             sa.update(receipts)
             .where(_r.key == s.key)
-            .values(look_at=s.look_at, notification_id=s.id, attempt=s.attempt)
+            .values(
+                look_at=s.look_at,
+                notification_id=s.id,
+                attempt=s.attempt,
+                # What is over is only known by its key: words and ids of a provider may name a person.
+                outcome=sa.case((s.look_at.is_(None), ""), else_=_r.outcome),
+                message_id=sa.case((s.look_at.is_(None), None), else_=_r.message_id),
+            )
         )
         self._later = (
             sa.update(receipts)
