@@ -1,5 +1,6 @@
 """Short messages over SMPP, from acceptance to report, on both stores."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -146,6 +147,23 @@ async def test_a_lost_response_is_assumed_and_never_sent_again(start: Start) -> 
         view = await system.view(id_)
         assert (view["status"], view["assumed"]) == ("sent", True)
         assert outcomes(view) == ["unknown"]
+        assert len(server.ledger.entries) == 1
+
+
+async def test_a_killed_worker_hands_nothing_in_again(start: Start) -> None:
+    """A worker dies while the center has the message and has not answered: it counts as sent, and comes once."""
+    with SmsCenter("acme", "secret", plan=plan(["accept_then_hang:first=1"])) as server:
+        system = await start(sms=sms(server, lease="1s", timeout="30s"))
+        id_ = await system.accept("sms", NUMBER)
+        worker = await system.process("worker")
+        try:
+            assert await asyncio.to_thread(server.ledger.wait_for, bool, 120)
+        finally:
+            worker.kill()
+            await worker.communicate()
+        async with system.working(system.ring):
+            view = await has(system, id_, "status", "sent")
+        assert (view["assumed"], outcomes(view)) == (True, ["unknown"])
         assert len(server.ledger.entries) == 1
 
 
