@@ -234,8 +234,8 @@ async def test_inbox_copies_have_ages_of_their_own(world: World) -> None:
     await world.send()
 
     def file(connection: sa.Connection) -> None:
-        world.store._inboxes.file(connection, [("", "ada", read), ("", "ada", unread)])
-        world.store._inboxes.read(connection, [read])
+        world.store._inboxes.write(connection, [("", "ada", read), ("", "ada", unread)])
+        world.store._inboxes.write(connection, (), [("", "ada", read)])
 
     await world.store.backend.run(file)
     world.now += 90 * DAY - 1
