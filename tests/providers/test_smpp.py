@@ -162,6 +162,8 @@ def test_validity(left: int, validity: str) -> None:
         ({"from": ""}, "from"),
         ({"from": "twelve chars"}, "from"),
         ({"from": "Акме"}, "from"),
+        ({"from": "447700900123"}, "from"),
+        ({"from": "4477009001"}, "from"),
         ({"from_ton": 7}, "from_ton"),
         ({"window": 0}, "window"),
         ({"sessions": 17}, "sessions"),

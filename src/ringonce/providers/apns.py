@@ -89,7 +89,7 @@ class Apns(api.Provider):
         self._url = api.http_url(options.base_url or _HOSTS[options.environment], "base_url")
         key = api.es256_key(options.key, "key", "give the .p8 file as it was downloaded")
         head, team = {"kid": options.key_id}, options.team_id
-        self._team = f"apns:{team}:{options.key_id}"  # a connection is for the tokens of one
+        self._team = f"apns:{team}:{options.key_id}"  # one for each connection: jchambers/pushy#437
         self._token = lru_cache(maxsize=2)(lambda at: api.es256(key, head, {"iss": team, "iat": at}))
 
     @cached_property

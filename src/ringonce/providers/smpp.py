@@ -297,12 +297,12 @@ def _source(options: SmppOptions) -> tuple[int, int, str]:
     sender = options.from_.strip()
     if re.fullmatch(r"\+[1-9][0-9]{6,14}", sender):
         ton, npi, sender = 1, 1, sender[1:]
-    elif re.fullmatch("[0-9]{1,15}", sender):
+    elif re.fullmatch("[0-9]{3,8}", sender):
         ton, npi = 3, 0
-    elif re.fullmatch("[A-Za-z0-9][A-Za-z0-9 ._&-]{0,10}", sender):
+    elif not sender.isdigit() and re.fullmatch("[A-Za-z0-9][A-Za-z0-9 ._&-]{0,10}", sender):
         ton, npi = 5, 0
     else:
-        mend = "a number with its country, a short code, or up to eleven letters and digits"
+        mend = "a number as +447700900123, a short code of up to eight digits, or up to eleven letters and digits"
         raise api.ConfigError("this can not be a sender", field="from", mend=mend)
     asked = (options.from_ton, options.from_npi)
     return (ton if asked[0] < 0 else asked[0], npi if asked[1] < 0 else asked[1], sender)

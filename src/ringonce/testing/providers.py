@@ -24,6 +24,7 @@ from ringonce.provider import Features, Provider, length
 from ringonce.testing import samples
 from ringonce.testing.answers import Case, check_answers
 from ringonce.testing.looks import check_looks
+from ringonce.testing.parts import check_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -121,6 +122,7 @@ def check_provider(
     _check_requests(kit)
     kit.findings += check_answers(cls, cases, echo=value)
     kit.findings += check_looks(built, value, kit.content)
+    kit.findings += check_parts(built, value, kit.content)
     if kit.findings:
         lines = "".join(f"\n  - {finding}" for finding in kit.findings)
         raise AssertionError(f"provider {cls.__name__}: {len(kit.findings)} findings{lines}")
