@@ -4,10 +4,12 @@ import asyncio
 import base64
 import json
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -283,12 +285,22 @@ async def test_a_ticket_can_not_be_made_up(served: Serve) -> None:
         assert await refused(at, subprotocols=offering(forged)) == (401, "ticket_over")
 
 
-async def test_a_ticket_ends(served: Serve) -> None:
-    """When its time is over the connection is closed with 4401, and it opens nothing any more."""
-    async with served(key=KEY) as at:
-        got = await ticket(at, KEY, seconds=3)
+async def test_a_ticket_ends(served: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its time is over connection and stream end, the first with 4401, and it opens nothing any more."""
+    async with served(key=KEY, heartbeat=0.01) as at:
+        got = await ticket(at, KEY, seconds=600)
+        headers = {"authorization": f"Bearer {got}"}
         async with at.device(subprotocols=offering(got)) as device:
+            await device.hear("hello")
+            streaming = asyncio.create_task(at.api.get("/v1/inbox/ada/stream", headers=headers))
+            async with asyncio.timeout(DEADLINE):
+                while len(at.api.app.state.streams) < 2:  # noqa: ASYNC110 - another task opens it
+                    await asyncio.sleep(0.005)
+            later = SimpleNamespace(time=lambda: time.time() + 601)
+            for module in ("socket", "inbox", "access"):
+                monkeypatch.setattr(f"ringonce.api.{module}.time", later)
             assert await device.closed() == 4401
+            assert (await asyncio.wait_for(streaming, DEADLINE)).status == 200
         assert await refused(at, subprotocols=offering(got)) == (401, "ticket_over")
 
 

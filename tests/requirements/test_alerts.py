@@ -134,6 +134,7 @@ async def test_what_concerns_the_alert_channel_is_not_sent_over_it(start: Start)
     system = await watched(start)
     for kind in ("auth", "circuit_open", "stuck_backlog"):
         system.ring.telemetry.alert(kind, "it is down", channel="ops")
+    system.ring.telemetry.alert("alert_failed", "it was not delivered", channel="the-former-one")
     system.ring.telemetry.alert("exhausted", "all 3 retries are used", channel="ops", code="X")
     await several(system, 1)
     assert (await said(system))[0].startswith("exhausted: all 3 retries")

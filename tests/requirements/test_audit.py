@@ -296,3 +296,12 @@ async def test_B04_k_it_is_kept_longer_than_its_notification(start: Start) -> No
         await system.until(one_left)
     assert [row["notification_id"] for row in await rows(system)] == [young]
     assert system.metric("ringonce_pruned_total", table="notification_failures") == 1
+
+
+async def test_B04_l_the_same_answer_twice(start: Start, api: Api) -> None:
+    """A refused credential is fetched anew once; refused in the same words again, it ends, and leaves its row."""
+    server = api("401")
+    system = await audited(start, push={**push(server), "on_auth": "fail"})
+    id_ = await ended(system, "push", type=ALARM)
+    (row,) = await rows(system)
+    assert (row["notification_id"], row["code"], row["retry_count"]) == (id_, "NTF_PROVIDER_AUTH", 2)

@@ -125,6 +125,7 @@ class Viber(Provider):
 
     name = "viber"
     title = "Viber (REST bot API)"
+    answers_as = ("viber_webhook",)
     features = Features(max_text=_LONGEST, unit="utf16")
     receipts_by = "message_id"
     rules = (*(replace(rule, provider_code="json:status_message") for rule in RULES), REPORTED)

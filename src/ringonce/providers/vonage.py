@@ -96,6 +96,7 @@ class Vonage(api.Provider):
     name = "vonage"
     reaches = "phone"
     title = "SMS by Vonage"
+    answers_as = ("vonage_receipt",)
     features = api.Features()
     second_send = "shown again, billed"
     receipts_by = "reference"
