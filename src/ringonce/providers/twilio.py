@@ -92,6 +92,7 @@ class Twilio(api.Provider):
     """Short messages."""
 
     name = "twilio"
+    reaches = "phone"
     title = "SMS by Twilio"
     answers_as = ("twilio_status",)
     features = api.Features(max_text=_LONGEST, unit="utf16")

@@ -94,6 +94,7 @@ class Vonage(api.Provider):
     """Short messages."""
 
     name = "vonage"
+    reaches = "phone"
     title = "SMS by Vonage"
     answers_as = ("vonage_receipt",)
     features = api.Features()
