@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.asyncio.client import connect
 
 from tests.cli.conftest import Ring
 
@@ -254,6 +255,21 @@ async def test_up_delivers_and_stops_on_a_signal(folder: Path, number: signal.Si
         assert process.returncode == 0, rest
         assert b"stopped" in rest
         assert b"Traceback" not in rest
+
+
+async def test_an_open_inbox_does_not_hold_up_a_stop(folder: Path) -> None:
+    """A page that has its inbox open is told that the server stops, and `up` ends with 0; nothing of it is logged."""
+    async with program(folder, "up") as (process, url):
+        where = url.replace("http", "ws", 1) + "/v1/inbox/ada-lovelace/ws"
+        async with connect(where, open_timeout=60, close_timeout=60) as page:
+            assert json.loads(await page.recv())["type"] == "hello"
+            process.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(page.wait_closed(), 60)
+            assert page.close_code in {1001, 1012}
+        _, rest = await process.communicate()
+        assert process.returncode == 0, rest
+        assert b"Traceback" not in rest
+        assert b"lovelace" not in rest
 
 
 async def test_api_accepts_and_leaves_the_sending_to_a_worker(folder: Path) -> None:

@@ -135,6 +135,8 @@ def test_statuses_of_short_messages() -> None:
     assert (report["class"], report["provider_code"]) == ("blocked", "0C1")
     assert classify_case(case_from_options("smpp", event="read_timeout"))["ambiguous"]
     assert not classify_case(case_from_options("smpp", event="connect_refused"))["ambiguous"]
+    late = {"provider": "smpp", "event": "reset_after_reply", "body": body}
+    assert classify_case(late)["class"] == "accepted"
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,8 @@ def _answers(case: Mapping[str, Any], cls: type[Provider]) -> list[Answer]:
     if not (stage is None or isinstance(stage, str)):
         raise InputError("it is a text", field="stage", mend="for example RCPT or DATA_END")
     event = case.get("event")
-    if event is not None and not (event == Fault.RESET_AFTER_REPLY and status is not None):
+    replied = status is not None or (cls.transport == "smpp" and isinstance(body, dict))
+    if event is not None and not (event == Fault.RESET_AFTER_REPLY and replied):
         return [_fault(event, stage, mail=cls.transport == "smtp")]
     if cls.transport == "script":
         return [ScriptedAnswer(_text(body), "")]

@@ -85,15 +85,16 @@ class VonageOptions:
     api_secret: str = field(repr=False)
     from_: str
     status_callback: str = ""
-    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     max_segments: int = 0
     base_url: str = "https://rest.nexmo.com"
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
 
 
 class Vonage(api.Provider):
     """Short messages."""
 
     name = "vonage"
+    reaches = "phone"
     title = "SMS by Vonage"
     answers_as = ("vonage_receipt",)
     features = api.Features()
