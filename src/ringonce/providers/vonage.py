@@ -85,9 +85,9 @@ class VonageOptions:
     api_secret: str = field(repr=False)
     from_: str
     status_callback: str = ""
-    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     max_segments: int = 0
     base_url: str = "https://rest.nexmo.com"
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
 
 
 class Vonage(api.Provider):
