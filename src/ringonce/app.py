@@ -122,7 +122,9 @@ class Ringonce(Failing, People, Quarantine, Drafts):
         where = receiver(self.config, self.engine.channels.all(), ALERTS)
         self._alarms = None if where is None else Alarms(self.engine, where)
         if self._alarms is not None:
-            self.telemetry.on_alert(self._alarms.put)
+            alarms = self._alarms
+            self.telemetry.on_alert(alarms.put)
+            self.engine.alarming = lambda: alarms.busy
 
     async def migrate(self) -> tuple[str | None, str]:
         """Bring the database to the schema that this version needs: (revision before, revision now)."""

@@ -163,7 +163,8 @@ class Worker:
         return None
 
     def _busy(self) -> bool:
-        return any(lane.busy for lane in self._lanes.values()) or not self._settler.idle
+        lanes = any(lane.busy for lane in self._lanes.values())
+        return lanes or not self._settler.idle or self._engine.alarming()
 
     async def _left(self) -> list[Backlog] | None:
         """What is left when nothing can be moved on; None: something can, or nobody knows. It reads all that waits."""

@@ -402,6 +402,10 @@ class Store(Protocol):
         """
         ...
 
+    async def change_draft(self, change: Change, decide: Decide, *, now: int | None = None) -> Settled:
+        """Apply a person's decision about a draft, as ``settle`` would; it is then no longer among those that wait."""
+        ...
+
     async def drafts(self, query: DraftQuery) -> list[Draft]:
         """Newest first."""
         ...
