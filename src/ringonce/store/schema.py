@@ -489,12 +489,3 @@ _index("drafts_notification", drafts.c.notification_id, unique=True)
 _index("drafts_name", drafts.c.tenant, drafts.c.name)
 _index("drafts_created", drafts.c.created_at, drafts.c.notification_id)
 _index("drafts_waiting", drafts.c.created_at, drafts.c.notification_id, where=WAITING)
-
-
-def create(connection: sa.Connection, revision: str) -> None:
-    """Build everything in SQLite's memory, without migrations (and without Alembic): nothing there outlives us."""
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(ticks.insert().values(id=1, fence=0, at=0))
-    version = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.Text, primary_key=True))
-    version.create(connection)
-    connection.execute(version.insert().values(version_num=revision))
