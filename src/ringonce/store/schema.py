@@ -302,8 +302,7 @@ provider_refs = sa.Table(
     _column("created_at", Time),
 )
 
-# Every report once. ``look_at`` is null when nothing more follows from it; ``ref`` is the key that it may have in
-# ``provider_refs``. No foreign keys: it may come first, and stay longer.
+# Every report once. ``look_at`` null: nothing more follows from it. ``ref``: its key in ``provider_refs``, if any.
 receipts = sa.Table(
     PREFIX + "receipts",
     metadata,
