@@ -84,7 +84,17 @@ def configuration() -> str:
         "## `[channels.NAME]`\n\nA configured way out. Every key that is not listed here belongs to the provider.\n\n"
         + _table(
             ("key", "kind", "default", "meaning"),
-            iter([("`provider`", "text", "", "The provider's name. Needed.")]),
+            iter(
+                [
+                    ("`provider`", "text", "", "The provider's name. Needed, or `providers`."),
+                    (
+                        "`providers`",
+                        "list of tables",
+                        "",
+                        "Several, each with `provider` and its own options: after a refusal the next is asked.",
+                    ),
+                ]
+            ),
         ).rstrip()
         + "\n"
         + _keys(defaults, keys.POLICY_KEYS, skip=("in_doubt", "account", "circuit")).split("\n", 2)[2]
@@ -99,7 +109,7 @@ def configuration() -> str:
         ("lanes.TENANT", traffic.SHARE_KEYS, Share()),
     ):
         parts.append(f"### `{name}`\n\n{_keys(below, rows)}")
-    later = [*keys.LATER_SECTIONS, *(f"channels.NAME.{key}" for key in keys.LATER_CHANNEL_KEYS)]
+    later = list(keys.LATER_SECTIONS)
     parts.append(
         "## Not available yet\n\nThese are known and refused with an error: "
         + ", ".join(f"`{name}`" for name in later)

@@ -122,7 +122,9 @@ class Ringonce(Failing, People, Quarantine, Drafts):
         where = receiver(self.config, self.engine.channels.all(), ALERTS)
         self._alarms = None if where is None else Alarms(self.engine, where)
         if self._alarms is not None:
-            self.telemetry.on_alert(self._alarms.put)
+            alarms = self._alarms
+            self.telemetry.on_alert(alarms.put)
+            self.engine.alarming = lambda: alarms.busy
 
     async def migrate(self) -> tuple[str | None, str]:
         """Bring the database to the schema that this version needs: (revision before, revision now)."""
@@ -298,7 +300,8 @@ class Ringonce(Failing, People, Quarantine, Drafts):
         scope = parse(own).scope
         if entry is not None and not scope:
             scope = Scopes(lanes).stops(entry, life.content, life.row.address, own)
-        lane = stopped(name, entry, lanes, tenant=life.row.tenant, scope=scope)
+        way = self.engine.channels.way(parse(own).channel) or entry
+        lane = stopped(parse(own).channel or name, way, lanes, tenant=life.row.tenant, scope=scope)
         return explain(
             replace(life, row=replace(life.row, recipient=recipient_of(life.row))),
             await self.store.now(),
@@ -361,7 +364,8 @@ class Ringonce(Failing, People, Quarantine, Drafts):
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
             await self.release_quarantined(name)
-            await self.store.resume(name)
+            for one in (entry, *entry.ways):
+                await self.store.resume(one.channel.name)
             if entry.channel.account:
                 await self.store.resume(of_account(entry.channel.account))
         self.engine.channels.apply(await self.store.overrides())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from ringonce import registry
 from ringonce.clock import SystemClock
 from ringonce.config import CHANNEL_KEYS, Config, from_mapping, load, with_provider_defaults
+from ringonce.config.providers import place_of
 from ringonce.engine.alarms import Receiver
 from ringonce.engine.channels import Entry
 from ringonce.errors import ConfigError, InputError
@@ -35,19 +36,20 @@ def entries(config: Config) -> dict[str, Entry]:
     wrong: list[ConfigError] = []
     for name, configured in config.channels.items():
         try:
-            provider = _provider(configured, config.file)
+            provider = _provider(configured, config.file, 0 if configured.ways else None)
+            ways = _ways(configured, provider, config.file, given="in_doubt" in config.given[name])
             channel = with_provider_defaults(
                 configured,
                 config.given[name],
                 in_doubt=provider.in_doubt,
                 hold_for=provider.hold_for,
                 unknown_budget=provider.unknown_budget,
-                looks_up=provider.looks_up,
+                looks_up=provider.looks_up and not ways,
             )
         except ConfigError as error:
             wrong.append(error)
         else:
-            built[name] = Entry(channel, provider)
+            built[name] = Entry(channel, provider, ways)
     if len(wrong) == 1:
         raise wrong[0]
     if wrong:
@@ -116,7 +118,29 @@ def network(config: Config) -> NetworkOptions:
     )
 
 
-def _provider(channel: Channel, file: Path | None) -> Provider:
+def _ways(channel: Channel, first: Provider, file: Path | None, *, given: bool) -> tuple[Entry, ...]:
+    """The other providers. Raises ConfigError unless they can stand in for the first one."""
+    ways = []
+    for number, way in enumerate(channel.ways, 1):
+        provider = _provider(way, file, number)
+        place = f"channels.{channel.name}.providers[{number}].provider"
+        if provider.stored or first.stored or provider.form != first.form:
+            raise ConfigError(
+                f"{way.provider} takes other addresses than {channel.provider}",
+                mend="all providers of a channel must take the same; make a channel of its own",
+                field=place,
+            )
+        if provider.in_doubt is not first.in_doubt and not given:
+            raise ConfigError(
+                f"in doubt {way.provider} does {provider.in_doubt}, and {channel.provider} {first.in_doubt}",
+                mend="set in_doubt beside providers",
+                field=place,
+            )
+        ways.append(Entry(way, provider))
+    return tuple(ways)
+
+
+def _provider(channel: Channel, file: Path | None, number: int | None) -> Provider:
     """The channel's provider; an error of its options names the key's whole path."""
     try:
         return registry.build(channel.provider, channel.settings, None if file is None else file.parent)
@@ -124,7 +148,7 @@ def _provider(channel: Channel, file: Path | None) -> Provider:
         key, mend = error.field or "provider", error.mend
         if key in channel.settings and (near := get_close_matches(key, CHANNEL_KEYS, n=1, cutoff=0.75)):
             mend = f"did you mean {near[0]}?"
-        place = f"channels.{channel.name}.{key}"
+        place = place_of(channel, key, number=number)
         raise ConfigError(error.message, mend=mend, field=f"{file}: {place}" if file else place) from None
 
 

@@ -209,6 +209,8 @@ class Provider:
     """Writing it down is all: no call is made, and no address is needed, for the recipient is it."""
     endpoints: ClassVar[bool] = False
     """Its addresses are endpoints of users: what one of them refuses says nothing of the others."""
+    reaches: ClassVar[str] = ""
+    """What its addresses are, where other providers take the very same ones: ``phone``. Empty: its own."""
     transport: ClassVar[str] = "http"
     """What its answers are: ``http``, ``smtp``, ``smpp``, ``library`` or ``script``."""
     needs: ClassVar[str] = ""
@@ -224,6 +226,11 @@ class Provider:
     def __init__(self, options: Any) -> None:
         """Keep the options."""
         self.options = options
+
+    @property
+    def form(self) -> str:
+        """What kind of address it takes; providers of one channel must take the same."""
+        return self.reaches or self.name
 
     @property
     def account(self) -> str:

@@ -110,9 +110,11 @@ def served(ring: Ringonce) -> Serve:
         listening = socket.create_server(("127.0.0.1", 0))
         stop = asyncio.Event()
         running = asyncio.create_task(serve(app, listening, stop))
-        yield Served(ring, Caller(app), listening.getsockname()[1], stop)
-        stop.set()
-        await running
+        try:
+            yield Served(ring, Caller(app), listening.getsockname()[1], stop)
+        finally:
+            stop.set()
+            await running
 
     return begin
 

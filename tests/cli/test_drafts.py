@@ -60,5 +60,7 @@ def test_rejected(ring: Ring) -> None:
 def test_what_waits_for_a_person_keeps_no_drain(ring: Ring) -> None:
     """A worker that drains ends although a draft waits."""
     ring("drafts", "put", "q:1", "Hm")
-    assert ring("worker", "--drain").code == 0
+    drained = ring("worker", "--drain")
+    assert (drained.code, "reply: 1 drafts wait for approval" in drained.out) == (0, True)
+    assert ring("worker", "--drain", "--json").json["drafts"] == {"reply": 1}
     assert ring("drafts", "show", "q:1", "--json").json["state"] == "draft"

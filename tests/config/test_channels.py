@@ -71,7 +71,7 @@ def test_change_keeps_what_it_does_not_name() -> None:
         ({"provider": "y"}, "provider"),
         ({"account": "b"}, "account"),
         ({"max_attempts": 0}, "at least 1"),
-        ({"providers": ["b"]}, "not available yet"),
+        ({"providers": ["b"]}, "unknown key"),
         ({"mark": False, "in_doubt": "hold"}, "remove it, or set in_doubt"),
     ],
 )
@@ -80,3 +80,44 @@ def test_change_refuses_what_is_no_change(changes: dict[str, object], said: str)
     channel, _ = made()
     with pytest.raises(ConfigError, match=said):
         change(channel, changes)
+
+
+# --- several providers ---
+
+
+def several(*providers: object, **keys: object) -> Channel:
+    """The channel ``a`` with these providers."""
+    config = from_mapping({"channels": {"a": {"providers": list(providers), **keys}}})
+    return config.channels["a"]
+
+
+def test_providers_in_order() -> None:
+    """The first is the channel's own, each other one has a name that no channel can have, and its own options."""
+    channel = several({"provider": "x", "key": 1}, {"provider": "y", "key": 2}, {"provider": "x", "key": 3})
+    assert (channel.provider, dict(channel.settings)) == ("x", {"key": 1})
+    ways = [(way.name, way.provider, dict(way.settings)) for way in channel.ways]
+    assert ways == [("a~y", "y", {"key": 2}), ("a~x2", "x", {"key": 3})]
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"providers": []}, ("channels.a.providers", "a list with a table for each")),
+        ({"providers": "x"}, ("channels.a.providers", "a list with a table for each")),
+        ({"providers": [{}]}, ("channels.a.providers[0].provider", "missing")),
+        ({"providers": ["x"]}, ("channels.a.providers[0]", "expected a table")),
+        ({"providers": [{"provider": "x", "rate": "1/s"}]}, ("providers[0].rate", "belongs to the channel")),
+        ({"providers": [{"provider": "x"}], "provider": "x"}, ("channels.a.provider", "one or the other")),
+        (
+            {"providers": [{"provider": "x"}], "token": "t"},
+            ("channels.a.token", "an option stands in its table"),
+        ),
+        ({"providers": [{"provider": "x"}], "account": "t"}, ("channels.a.account", "remove it")),
+    ],
+)
+def test_wrong_providers(keys: dict[str, object], words: tuple[str, ...]) -> None:
+    """What is wrong with them is named by its place, with the mend."""
+    with pytest.raises(ConfigError) as error:
+        from_mapping({"channels": {"a": keys}})
+    told = f"{error.value}"
+    assert all(word in told for word in words), told

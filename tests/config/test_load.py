@@ -111,7 +111,7 @@ def test_a_whole_channel(tmp_path: Path) -> None:
         ("[channels.a]\nprovider='x'\nbackoff={kind='fixed',factor=2}", ("backoff.factor", "no effect")),
         ("[channels.a]\nprovider='x'\nbackoff={jitter='200%'}", ("backoff.jitter", "100%")),
         ("[channels.a]\nprovider='x'\nbackoff={kind='schedule',delays=['1s',true]}", ("delays", "item 2")),
-        ("[channels.a]\nprovider='x'\nproviders=['b']", ("providers", "not available yet")),
+        ("[channels.a]\nprovider='x'\nproviders=['b']", ("providers", "one or the other")),
         ("[rules.presence]\nurl='x'", ("rules", "not available yet")),
         ("[digest.x]\nwindow='1s'", ("digest", "not available yet")),
         ("[sources.x]\nkind='redis'", ("sources", "not available yet")),

@@ -280,3 +280,13 @@ def test_iso() -> None:
     """ISO 8601 in UTC with milliseconds, before 1970 too."""
     assert iso(0) == "1970-01-01T00:00:00.000Z"
     assert iso(-1_000_000) == "1969-12-31T23:59:59.000Z"
+
+
+def test_of_several_providers_the_asked_one_is_told() -> None:
+    """Where calls went to different accounts, each says to which; otherwise nobody wants to know."""
+    first, second = call(1, "transient"), call(2, "accepted", account="other")
+    told = [line.text for line in story(life(ASSUMED, first, second), NOW)]
+    assert any(line.startswith("attempt 1 at acc: ") for line in told)
+    assert "attempt 2 at other: the provider accepted it" in told
+    alone = [line.text for line in story(life(ASSUMED, first, call(2, "accepted")), NOW)]
+    assert "attempt 2: the provider accepted it" in alone

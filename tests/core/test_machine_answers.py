@@ -366,3 +366,21 @@ def test_one_endpoint_that_lacks_it_stops_nobody_else() -> None:
     assert effects(made, Pause) == []
     assert effects(made, Send) == [Send(NOW + 300 * S, armed=True)]
     assert made.state.attempts == 0
+
+
+@pytest.mark.parametrize("refusal", [DOWN, out("rate_limited", scope="channel")])
+def test_elsewhere_it_is_sent_at_once(refusal: Outcome) -> None:
+    """Where another provider can be asked, a refusal counts like any, and the next call is due now and armed."""
+    made = take(begun(ready()), Answered(1, refusal, elsewhere=True))
+    alone = take(begun(ready()), Answered(1, refusal))
+    assert (made.state.attempts, made.state.spent) == (alone.state.attempts, alone.state.spent)
+    assert effects(made, Send) == [Send(NOW, armed=True)]
+    assert effects(made, Pause) == effects(alone, Pause)
+
+
+def test_elsewhere_a_refused_credential_is_no_end() -> None:
+    """Under on_auth = fail, too, another provider is asked before it ends."""
+    fails = replace(PLAIN, on_auth=OnAuth.FAIL)
+    made = take(begun(ready()), Answered(1, DENIED, elsewhere=True), policy=fails)
+    assert effects(made, Send) == [Send(NOW, armed=True)]
+    assert take(begun(ready()), Answered(1, DENIED), policy=fails).state.final

@@ -83,6 +83,7 @@ MOVES = st.one_of(
     st.tuples(st.just("mark"), st.none()),
     st.tuples(st.just("not begun"), OUTCOMES),
     st.tuples(st.just("excused"), OUTCOMES),
+    st.tuples(st.just("elsewhere"), OUTCOMES),
     st.tuples(st.just("event"), st.builds(LateAnswer, ATTEMPT, OUTCOMES)),
     st.tuples(st.just("look"), LOOKED),
     st.tuples(
@@ -147,6 +148,8 @@ class Life:
             return
         if what == "call":
             self.apply(Answered(self.number, argument))  # type: ignore[arg-type]
+        elif what == "elsewhere":
+            self.apply(Answered(self.number, argument, elsewhere=True))  # type: ignore[arg-type]
         elif what == "excused":
             self.apply(Answered(self.number, argument, excused=True))  # type: ignore[arg-type]
         elif what == "not begun":

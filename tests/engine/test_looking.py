@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,10 @@ import sqlalchemy as sa
 
 from ringonce import Ringonce
 from ringonce.errors import ConfigError
-from ringonce.ports import Life
+from ringonce.model.looking import Look
+from ringonce.model.policy import MINUTE
+from ringonce.model.transition import LookedUp
+from ringonce.ports import Change, Life
 from ringonce.provider import Finding, HttpRequest, InDoubt, Outcome, OutcomeClass, Presence
 from ringonce.providers.sandbox import Sandbox
 from ringonce.store.schema import dispatch
@@ -130,6 +134,32 @@ async def test_without_a_credential_it_waits(ring: Ringonce, monkeypatch: pytest
     assert (life.row.state.status, told(life)) == ("in_doubt", [])
     monkeypatch.setattr(Sandbox, "grant", lambda *_: None)
     assert told(await looked(ring, id_)) == [("arrived", "")]
+
+
+async def test_a_look_whose_lease_is_lost_decides_nothing_but_an_arrival(ring: Ringonce) -> None:
+    """Another worker asks by then: that it is missing is his to say; that it is there is true whoever says so."""
+    id_ = (await doubt(ring)).row.id
+    store, decide = ring.store, ring.engine.decide
+    due = sa.update(dispatch).values(due_at=0)
+    await store.backend.run(lambda c: c.execute(due))  # type: ignore[attr-defined]
+    at, (first,) = await store.claim_lookups("w-1", ["box"], 1, 1)
+    await store.rescue(decide, now=at + 1_000_000)
+    _, (second,) = await store.claim_lookups("w-2", ["box"], 1, 60_000_000, now=at + 1_000_000)
+    assert first.row.lease is not None
+    guard = ("w-1", first.row.lease.fence)
+    seen = tuple(Look(at - minutes * MINUTE, Presence.ABSENT) for minutes in (6, 3))
+    missing = LookedUp(1, Finding(Presence.ABSENT), at, seen)
+    wrong = replace(first.attempts[0], outcome="transient")
+    (settled,) = await store.settle([Change(id_, missing, guard, wrong)], decide)
+    assert settled.write is not None
+    assert settled.write.refused is not None
+    life = await ring.get(id_)
+    assert (life.row.state, life.row.lease) == (second.row.state, second.row.lease)
+    assert [attempt.outcome for attempt in life.attempts] == ["unknown"]
+    there = Change(id_, LookedUp(1, FOUND, at), guard, replace(first.attempts[0], outcome="accepted"))
+    await store.settle([there], decide)
+    life = await ring.get(id_)
+    assert (life.row.state.status, life.row.state.assumed, life.row.lease) == ("sent", False, None)
 
 
 async def test_lookup_is_refused_where_nobody_can_be_asked() -> None:

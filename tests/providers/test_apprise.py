@@ -19,9 +19,26 @@ def apprise(**options: Any) -> Apprise:
     return Apprise(AppriseOptions(**(options or {"schemas": ("tgram", HOOK)})))
 
 
+def failed(why: str) -> LibraryAnswer:
+    """What the library says of a connection."""
+    said = f"A Connection error occurred posting to Discord. Socket Exception: {why}"
+    return LibraryAnswer(made=True, value=False, text=said)
+
+
 CASES = (
     Case("done", LibraryAnswer(made=True, value=True), "accepted"),
     Case("failed", LibraryAnswer(made=True, value=False, text="error=401"), "transient"),
+    Case(
+        "refused",
+        failed("NewConnectionError('Failed to establish a new connection: [Errno 111]')"),
+        "transient",
+    ),
+    Case(
+        "late",
+        failed("HTTPConnectionPool(): Read timed out. (read timeout=4.0)"),
+        "transient",
+        ambiguous=True,
+    ),
     Case("nothing", LibraryAnswer(made=True), "transient"),
     Case("unknown", LibraryAnswer(made=False), "invalid_recipient"),
 )

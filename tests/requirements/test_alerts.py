@@ -223,3 +223,11 @@ async def test_the_check_says_where_alerts_go(start: Start) -> None:
     assert "alerts: also over channel ops" in await system.command("check")
     system.config["alerts"]["channel"] = "nowhere"
     assert "BAD  alerts: " in await system.command("check", code=1)
+
+
+async def test_a_drained_worker_has_sent_its_alerts(start: Start) -> None:
+    """What a drained worker's own failures raise is accepted and sent before it ends."""
+    system = await watched(start, dead=DEAD)
+    await system.accept("dead")
+    await system.ring.run_worker(drain=True)
+    assert [row.state.status.value for row in await told(system)] == ["sent"]

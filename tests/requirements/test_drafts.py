@@ -184,7 +184,7 @@ async def test_C02_a_published_answer_is_changed_once(start: Start, shop: Wildbe
         await system.ring.send_draft(key)
         await system.work()
         assert (await look(system, key))["state"] == "sent"
-        assert (shop.answers[place], shop.published[place]) == ("second", 2)
+        assert (shop.answers[place], shop.published[place], place in shop.changed) == ("second", 2, True)
         with pytest.raises(ConflictError, match="changed as often as its provider allows") as refused:
             await system.ring.put_draft(key, "third")
         assert refused.value.code == "already_sent"

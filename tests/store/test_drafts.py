@@ -14,7 +14,14 @@ from ringonce.model.event import Event
 from ringonce.model.notification import Content, State, Status
 from ringonce.model.policy import DAY
 from ringonce.model.retention import Retention
-from ringonce.model.transition import Approved, Enqueued, Regenerated, TransitionEvent
+from ringonce.model.transition import (
+    Approved,
+    Cancel,
+    Enqueued,
+    Regenerated,
+    Rejected,
+    TransitionEvent,
+)
 from ringonce.ports import Change, NewContent, NewNotification, Plan, RecipientFacts
 from ringonce.store import schema
 from ringonce.store.schema import contents, drafts, notifications
@@ -126,6 +133,26 @@ async def test_a_search(world: World) -> None:
     assert len(await world.store.drafts(DraftQuery(tenant="acme", key="feedback:4", scenario="praise"))) == 1
     assert not await world.store.drafts(DraftQuery(channel="push"))
     assert not await world.store.drafts(DraftQuery(scenario="other"))
+
+
+async def test_those_that_wait_are_found_among_many(world: World) -> None:
+    """What waits for approval is marked as such, by each decision anew; another end is passed by."""
+
+    async def marked() -> set[str]:
+        query = sa.select(drafts.c.name).where(drafts.c.waiting)
+        return set(await world.store.backend.run(lambda c: c.execute(query).scalars().all()))
+
+    kept, sent, gone = [await put(world, f"feedback:{name}") for name in "abc"]
+    await world.store.change_draft(Change(sent.row.id, Approved("ann")), world.decide, now=world.now)
+    assert await marked() == {"feedback:a", "feedback:c"}
+    await world.store.change_draft(Change(gone.row.id, Rejected("ann")), world.decide, now=world.now)
+    assert await marked() == {"feedback:a"}
+    await put(world, "feedback:b", "better")
+    await put(world, "feedback:c", "better", Regenerated("ann"), Approved("ann"))
+    assert await marked() == {"feedback:a", "feedback:b"}
+    await world.store.settle([Change(kept.row.id, Cancel("shop"))], world.decide, now=world.now)
+    found = await world.store.drafts(DraftQuery(states=(DraftState.DRAFT,)))
+    assert [draft.key for draft in found] == ["feedback:b"]
 
 
 async def test_a_draft_is_kept(world: World) -> None:

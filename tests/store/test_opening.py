@@ -20,9 +20,10 @@ from alembic.migration import MigrationContext
 from ringonce.errors import ConfigError, SchemaError, SqliteBuildError, StoreError, StoreUnavailable
 from ringonce.store import StoreOptions, migrate, migration_script, open_store, schema_version
 from ringonce.store.backend import revisions
+from ringonce.store.fresh import create
 from ringonce.store.migrate import _config, upgrade
 from ringonce.store.rows import FACTS, FACTS_FROM
-from ringonce.store.schema import VERSION_TABLE, Digest, Words, create, metadata, notifications
+from ringonce.store.schema import VERSION_TABLE, Digest, Words, metadata, notifications
 from ringonce.store.sqlite import SqliteOptions, choose_journal
 from tests.servers.postgres import Database, fresh_database
 from tests.store.kit import World, decode

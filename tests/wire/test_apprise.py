@@ -70,16 +70,18 @@ async def test_a_service_is_told(wire: LibraryWire) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [b"HTTP/1.1 401 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", b""]
+    ("answer", "doubt"),
+    [(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", False), (b"", True)],
 )
 async def test_a_failure_has_words_and_no_secret(
-    wire: LibraryWire, answer: bytes, caplog: pytest.LogCaptureFixture
+    wire: LibraryWire, answer: bytes, doubt: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A refusal and a lost connection look the same; what is told of them lacks the URL, and nothing is logged."""
+    """After a lost connection it may have been taken, after a refusal not; no word of the URL is told or logged."""
     with answering(answer) as server:
         [told] = await ask(wire, call(server.port))
         assert isinstance(told, LibraryAnswer)
         assert told.value is False
+        assert Apprise.outcome(told, context()).ambiguous is doubt
         assert "JSON" in told.text
         assert "ken" not in told.text
         assert "ken" not in caplog.text
@@ -96,10 +98,25 @@ async def test_it_repeats_nothing_even_if_a_url_asks_for_it(wire: LibraryWire) -
 
 
 async def test_nobody_there(wire: LibraryWire) -> None:
-    """Where nothing listens it fails, and says no more than that."""
+    """Where nothing listens it fails, and nobody can have been told."""
     [told] = await ask(wire, call(closed_port()))
     assert isinstance(told, LibraryAnswer)
     assert told.value is False
+    assert not Apprise.outcome(told, context()).ambiguous
+
+
+async def test_the_time_out_of_the_library_is_a_doubt(wire: LibraryWire) -> None:
+    """It waits for so long as a URL says, and then says that it failed: the service may have taken it."""
+
+    def talk(peer: Peer) -> None:
+        peer.request()
+        peer.until_closed()
+
+    with serving(talk) as server:
+        [told] = await ask(wire, call(server.port, query="?rto=0.2"))
+        assert isinstance(told, LibraryAnswer)
+        assert told.value is False
+        assert Apprise.outcome(told, context()).ambiguous
 
 
 async def test_a_silent_service_is_a_doubt(wire: LibraryWire) -> None:

@@ -100,7 +100,7 @@ async def test_an_error_of_the_call_is_a_doubt(wire: LibraryWire) -> None:
 async def test_what_it_logs_goes_into_the_answer_only(
     wire: LibraryWire, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its last warning is told without any word of the arguments; the program's logs hear of others only."""
+    """Its last warning, and why, is told without a word of the arguments; the program's logs hear of others only."""
     log = logging.getLogger("belfry")
 
     class Loud(Bell):
@@ -108,14 +108,17 @@ async def test_what_it_logs_goes_into_the_answer_only(
             """Ring, and say so."""
             log.info("ringing")
             log.warning("no answer of tower-7 for s3cret: error=401")
+            log.debug("Reset")
+            log.debug("and more")
             return False
 
     sys.modules["belfry"].loud = lambda _: Loud(False)  # type: ignore[attr-defined]
     request = replace(call("bell://s3cret@tower-7", name="belfry:loud"), loggers=("belfry",))
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.INFO):
         [answer] = await ask(wire, request)
         log.warning("somebody else")
-    assert answer == LibraryAnswer(made=True, value=False, text="no answer of …-7 for …: error=401")
+        log.debug("as unheard as before")
+    assert answer == LibraryAnswer(made=True, value=False, text="no answer of …-7 for …: error=401 Reset")
     assert [record.getMessage() for record in caplog.records if record.name == "belfry"] == ["somebody else"]
 
 

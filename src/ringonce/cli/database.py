@@ -104,9 +104,13 @@ def _channels(config: Config, add: object) -> None:
     except RingonceError as error:
         add("channels", error, ok=False)
         return
-    for name, entry in channels.items():
+    for entry in channels.values():
         state = "" if entry.channel.enabled else ", disabled"
-        add(f"channel {name}", f"{entry.channel.provider}, account {entry.provider.account}{state}")
+        for one in (entry, *entry.ways):
+            add(
+                f"channel {one.channel.name}",
+                f"{one.channel.provider}, account {one.provider.account}{state}",
+            )
     try:
         alerts = receiver(config, channels, ALERTS)
         add("alerts", "to log and metrics" if alerts is None else f"also over channel {alerts.channel}")

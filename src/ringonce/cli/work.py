@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +30,7 @@ from ringonce.cli.signals import SIGNALS, hand_over, stopping
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cyclopts import App
     from fastapi import FastAPI
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
     from ringonce.app import Ringonce
     from ringonce.config import Config
     from ringonce.engine.worker import Drained
+    from ringonce.model.draft import Draft
 
+MOST_DRAFTS = 500
+"""So many that wait for approval are counted when a worker has drained."""
 MOST_PROCESSES = 256
 
 
@@ -175,7 +179,7 @@ def worker(
     from ringonce.cli.loops import fast_loop
     from ringonce.cli.supervise import until_parent_dies
 
-    async def run() -> tuple[Drained | None, list[dict[str, object]]]:
+    async def run() -> tuple[Drained | None, list[dict[str, object]], list[Draft]]:
         async with opened(config) as ringonce:
             stop = asyncio.Event()
             telling_ = telling(_at(config, number or 0), ringonce.telemetry, partial(_answers, ringonce))
@@ -187,11 +191,15 @@ def worker(
                         until_parent_dies(stop)
                         logging.getLogger("ringonce.worker").info("ready, process %d", os.getpid())
                     drained = await ringonce.run_worker(stop, drain=drain, only=duties)
-                    return drained, await ringonce.channels() if drained is not None else []
+                    if drained is None:
+                        return None, [], []
+                    waiting = await ringonce.drafts(states=("draft",), limit=MOST_DRAFTS)
+                    return drained, await ringonce.channels(), waiting
 
-    drained, channels = run_async(run(), loop=fast_loop(config))
+    drained, channels, waiting = run_async(run(), loop=fast_loop(config))
     if drained is not None:
-        _show_left(drained, {str(view["name"]): view["enabled"] is True for view in channels}, json=json)
+        enabled = {str(view["name"]): view["enabled"] is True for view in channels}
+        _show_left(drained, enabled, Counter(draft.row.channel for draft in waiting), json=json)
     return OK
 
 
@@ -260,12 +268,12 @@ def _greet(ringonce: Ringonce) -> None:
         )
 
 
-def _show_left(drained: Drained, enabled: dict[str, bool], *, json: bool) -> None:
+def _show_left(drained: Drained, enabled: dict[str, bool], drafts: Mapping[str, int], *, json: bool) -> None:
     from ringonce.engine.views import backlog_view
 
     views = [{**backlog_view(item), "disabled": not enabled.get(item.channel, True)} for item in drained.left]
     if json:
-        show_json({"left": views})
+        show_json({"left": views, "drafts": dict(drafts)} if drafts else {"left": views})
         return
     why = {None: "channel not configured", False: "channel disabled", True: "channel paused"}
     lines = []
@@ -276,6 +284,7 @@ def _show_left(drained: Drained, enabled: dict[str, bool], *, json: bool) -> Non
             (item.held, "in doubt: a person or a receipt decides"),
         ]
         lines += [f"  {item.channel}: {count} {reason}" for count, reason in reasons if count]
+    lines += [f"  {channel}: {count} drafts wait for approval" for channel, count in drafts.items()]
     say("drained; left:" if lines else "drained; nothing is left")
     for line in lines:
         say(line)

@@ -6,9 +6,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ringonce.config.keys import LATER_CHANNEL_KEYS, POLICY_KEYS, TABLES_OF_A_CHANNEL
+from ringonce.config.keys import POLICY_KEYS, TABLES_OF_A_CHANNEL
 from ringonce.config.kinds import Bad, EnvText, inline
 from ringonce.config.model import Settings
+from ringonce.config.providers import KEY as PROVIDERS
+from ringonce.config.providers import read_providers
 from ringonce.config.reader import Problems, Table
 from ringonce.config.traffic import with_burst
 from ringonce.model.policy import Backoff, BackoffKind, Budgets, Channel, InDoubt, Policy
@@ -49,21 +51,32 @@ def read_channel(
             "is no name for a channel",
             "letters, digits, _ and -, beginning with a letter, at most 64",
         )
+    several: tuple[Channel, ...] = ()
     provider = table.raw.get("provider")
+    if PROVIDERS in table.raw:
+        several = read_providers(table, {*CHANNEL_KEYS, PROVIDERS})
+        if provider is not None:
+            problems.add(table.at("provider"), f"stands in {PROVIDERS} here", "write one or the other")
+        provider = several[0].provider if several else "?"
     if not isinstance(provider, str) or not provider.strip():
         problems.add(table.at("provider"), "is missing", 'name one, e.g. provider = "smtp"')
         provider = ""
-    for later, mend in LATER_CHANNEL_KEYS.items():
-        if later in table.raw:
-            problems.add(table.at(later), "is not available yet", mend)
     channel, given = _apply(Channel(name=name, provider=str(provider).strip(), shares=shares or {}), table)
-    known = {*CHANNEL_KEYS, *LATER_CHANNEL_KEYS}
+    known = {*CHANNEL_KEYS, PROVIDERS}
     settings = {
         key: inline(value) if isinstance(value, EnvText) else value
         for key, value in table.raw.items()
         if key not in known
     }
-    return replace(channel, settings=Settings(settings)), given
+    if not several:
+        return replace(channel, settings=Settings(settings)), given
+    for key in settings:
+        problems.add(table.at(key), "is no key of a channel", f"an option stands in its table of {PROVIDERS}")
+    if "account" in given:
+        problems.add(table.at("account"), f"has no effect beside {PROVIDERS}: each has its own", "remove it")
+    first, *others = several
+    channel = replace(channel, settings=first.settings, ways=tuple(others))
+    return channel, given
 
 
 def change(channel: Channel, changes: Mapping[str, object]) -> Channel:
@@ -73,7 +86,7 @@ def change(channel: Channel, changes: Mapping[str, object]) -> Channel:
     """
     problems = Problems("")
     table = Table(dict(changes), f"channels.{channel.name}", problems)
-    table.reject(CHANGEABLE, LATER_CHANNEL_KEYS)
+    table.reject(CHANGEABLE, {})
     changed, _ = _apply(channel, table)
     _check_mark(changed.mark, changed.policy.in_doubt, table.at("mark"), problems)
     problems.stop()

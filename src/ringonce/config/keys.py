@@ -453,7 +453,3 @@ LANES = traffic.shares()
 """``[lanes]``: the tenants that have a lane of their own on every channel."""
 
 TABLES_OF_A_CHANNEL = {"backoff": BACKOFF_KEYS, "budgets": BUDGET_KEYS, "floors": FLOOR_KEYS}
-
-LATER_CHANNEL_KEYS = {
-    "providers": "name one provider in `provider`",
-}

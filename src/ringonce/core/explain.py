@@ -73,7 +73,8 @@ def story(
     kind = f" ({row.event_type})" if row.event_type else ""
     born = Line(row.created_at, f"accepted: event {row.event_id}{kind} for {row.recipient} by {row.channel}")
     past = [Line(entry.at, _note(entry)) for entry in life.notes]
-    past += [_attempt(attempt) for attempt in life.attempts]
+    several = len({attempt.account for attempt in life.attempts}) > 1
+    past += [_attempt(attempt, several=several) for attempt in life.attempts]
     past.sort(key=_moment)
     lines = [born, *past, Line(None, _standing(life))]
     if state.unknown and state.status is not Status.IN_DOUBT:
@@ -88,10 +89,11 @@ def _moment(line: Line) -> int:
     return line.at or 0
 
 
-def _attempt(attempt: AttemptRow) -> Line:
-    """One call: what came of it, and by which rule that was read from the answer."""
+def _attempt(attempt: AttemptRow, *, several: bool) -> Line:
+    """One call: what came of it, by which rule that was read from the answer, and (of several) who was asked."""
     at = attempt.started_at if attempt.ended_at is None else attempt.ended_at
-    who = f"attempt {attempt.number}" + (" (answered late)" if attempt.late else "")
+    who = f"attempt {attempt.number}" + (f" at {attempt.account}" if several else "")
+    who += " (answered late)" if attempt.late else ""
     if attempt.outcome == "accepted":
         known = f", message id {attempt.message_id}" if attempt.message_id else ""
         return Line(at, f"{who}: the provider accepted it{known}")

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 SEPARATOR = "/"
+WAY = "~"
+"""In the name of another provider of a channel, ``sms~other``, which goes before all else like that of a channel."""
 ACCOUNT = "@"
 
 

@@ -60,8 +60,6 @@ Handler: TypeAlias = Callable[[State, Any, int, float, Policy], Step]
 
 NEW: Final = State(Status.PENDING)
 """What Enqueued steps: a notification that does not exist yet."""
-RE_ADDRESSES: Final = 2
-"""How often one revision follows an address to its new form before the answer counts as a refusal."""
 
 
 def step(state: State, event: TransitionEvent, now: int, jitter: float, policy: Policy) -> Step:
@@ -151,11 +149,12 @@ def _refused(
     notes: tuple[Note, ...] = (),
     *,
     begun: bool = True,
+    elsewhere: bool = False,
 ) -> Step:
     """The provider said no, or we did before the call: what the outcome's class makes of it."""
     error, effects, spent = tally.error_of(outcome), tally.address_effects(outcome), g.spent
     hint = tally.hint(outcome)
-    if outcome.re_address is not None and tally.moves(g) <= RE_ADDRESSES and not tally.exhausted(g, policy):
+    if tally.follows(g, outcome, policy):
         return _wait(g, now, error, effects, notes)
     if outcome.doubted:  # until a person has decided whether the address is dead
         return _wait(g, now, error, effects, (*notes, tally.DOUBTED))
@@ -166,15 +165,13 @@ def _refused(
             due = now + delay(policy, used, jitter, hint, extended=limited, floor=outcome.floor)
             if limited and outcome.scope == "channel":
                 effects = (*effects, Pause("channel", "rate_limited", due if hint is None else now + hint))
+            due = now if elsewhere else due
             if not begun:
                 if tally.exhausted(g, policy):
                     return _retry(g, spent, 0, 0, due, g.last_error or error, policy, effects, notes)
                 return _wait(g, due, error, effects, notes)
-            if limited:
-                spent = Spent(spent.base, spent.transient, used, spent.unknown)
-                return _retry(g, spent, used, policy.budgets.rate_limited, due, error, policy, effects, notes)
-            spent = Spent(spent.base, used, spent.rate_limited, spent.unknown)
-            return _retry(g, spent, used, policy.budgets.transient, due, error, policy, effects, notes)
+            spent, budget = tally.failed(spent, used, policy, limited=limited)
+            return _retry(g, spent, used, budget, due, error, policy, effects, notes, armed=elsewhere)
         case OutcomeClass.INVALID_RECIPIENT | OutcomeClass.BLOCKED:
             return _end(g, spent, error, effects, notes)
         case OutcomeClass.INVALID_PAYLOAD:
@@ -184,7 +181,7 @@ def _refused(
             if begun and tally.heals(g.last_error, outcome):  # at once, with a fresh credential
                 return _wait(g, now, error, effects, notes)
             alert = Alert("auth", scope.told(outcome, error.code, "the provider refuses the credential"))
-            if policy.on_auth is OnAuth.FAIL:
+            if policy.on_auth is OnAuth.FAIL and not elsewhere:
                 return _end(g, spent, error, (*effects, alert), notes)
             if (pause := scope.pause_of(outcome, now)) is not None:
                 return _wait(g, now, error, (*effects, pause, alert), notes)
@@ -265,7 +262,7 @@ def _answered(s: State, e: Answered, now: int, jitter: float, policy: Policy) ->
     begun = e.begun and not excused
     counted = begun and tally.counts(outcome, policy, s.last_error)
     g = tally.ground(s, s.attempts + counted, s.revision, s.spent, s.unknown)
-    made = _refused(g, outcome, now, jitter, policy, begun=begun)
+    made = _refused(g, outcome, now, jitter, policy, begun=begun, elsewhere=e.elsewhere)
     # A row that goes back at the very moment it was due: no fact changed, only the lease is given up.
     return made if not tally.same(s, made.state) else Step(tally.released(s), made.effects, made.notes)
 

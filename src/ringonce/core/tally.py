@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 DISPATCHED: Final = "notification.dispatched"
 STATUS_CHANGED: Final = "notification.status_changed"
+RE_ADDRESSES: Final = 2
+"""How often one revision follows an address to its new form before the answer counts as a refusal."""
 CLOSED: Final = False
 """The value of ``State.open`` after any answer."""
 
@@ -145,6 +147,18 @@ def moves(g: State) -> int:
     """Calls of this revision that only learnt a new address: each of the others charges one class."""
     spent = g.spent
     return g.attempts - spent.base - spent.transient - spent.rate_limited - spent.unknown
+
+
+def failed(spent: Spent, used: int, policy: Policy, *, limited: bool) -> tuple[Spent, int]:
+    """What is spent after the ``used``-th failure of its class, and how many retries that class has."""
+    if limited:
+        return Spent(spent.base, spent.transient, used, spent.unknown), policy.budgets.rate_limited
+    return Spent(spent.base, used, spent.rate_limited, spent.unknown), policy.budgets.transient
+
+
+def follows(g: State, outcome: Outcome, policy: Policy) -> bool:
+    """The address has a new form, to which the very same notification goes."""
+    return outcome.re_address is not None and moves(g) <= RE_ADDRESSES and not exhausted(g, policy)
 
 
 def doubt_budget(spent: Spent, policy: Policy) -> tuple[int, int]:

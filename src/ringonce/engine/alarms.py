@@ -75,6 +75,7 @@ class Alarms:
         self._raised: deque[tuple[Key, str, Mapping[str, str], int]] = deque(maxlen=MOST_KEPT)
         self._heard: dict[Key, Heard] = {}
         self._told: dict[Key, int] = {}
+        self._at_work = False
         self._window = 0
         self._said = 0
         self._event_loop: asyncio.AbstractEventLoop | None = None
@@ -101,6 +102,11 @@ class Alarms:
             await self.turn()
         except StoreError as error:
             log.warning("alerts are not told: %s", error)
+
+    @property
+    def busy(self) -> bool:
+        """Something was raised that is not looked at yet."""
+        return self._at_work or bool(self._raised)
 
     def put(self, kind: str, text: str, labels: Mapping[str, str], count: int) -> None:
         """An alert was raised: remember it. Called from any thread; returns at once and raises nothing."""
@@ -136,10 +142,16 @@ class Alarms:
 
     async def turn(self) -> float:
         """Accept what is to be told now; the seconds until more may be. Raises StoreError, and keeps it for later."""
-        if not self._gather():
+        if not self._raised and not self._heard:
             return IDLE
-        await self._engine.clock.sleep(PACE)  # a storm comes in many small pieces
-        waiting = self._gather()
+        self._at_work = True
+        try:
+            await self._engine.clock.sleep(PACE)  # a storm comes in many small pieces
+            return await self._tell_all(self._gather())
+        finally:
+            self._at_work = False
+
+    async def _tell_all(self, waiting: list[Key]) -> float:
         now, length = await self._engine.store.now(), self._receiver.window
         window = now // length
         if window != self._window:

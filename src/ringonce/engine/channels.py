@@ -21,10 +21,16 @@ REFRESH = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A channel with its provider."""
+    """A channel with its provider; ``ways``: with the others, in their order."""
 
     channel: Channel
     provider: Provider
+    ways: tuple[Entry, ...] = ()
+
+    @property
+    def account(self) -> str:
+        """Whose calls these are."""
+        return self.channel.account or self.provider.account
 
 
 class Channels:
@@ -63,6 +69,10 @@ class Channels:
             else entry
             for name, entry in self._configured.items()
         }
+        self._effective = {name: _followed(entry) for name, entry in self._effective.items()}
+        self._ways = {one.channel.name: one for entry in self._effective.values() for one in entry.ways}
+        self.several = bool(self._ways)
+        """Some channel has more than one provider."""
         self._policies = {name: entry.channel for name, entry in self._effective.items()}
         self._stored = frozenset(name for name, entry in self._effective.items() if entry.provider.stored)
 
@@ -70,10 +80,18 @@ class Channels:
         """The entry, or None: no such channel is configured (any more)."""
         return self._effective.get(name)
 
+    def way(self, name: str) -> Entry | None:
+        """The entry of a channel, or of another provider of one."""
+        return self._effective.get(name) or self._ways.get(name)
+
+    def ways(self) -> dict[str, Entry]:
+        """All channels, and all other providers of each."""
+        return {**self._effective, **self._ways}
+
     def sharing(self, entry: Entry) -> list[str]:
         """The channels that call the same provider with the same credentials."""
         account = entry.channel.provider, entry.provider.account
-        known = self._effective.items()
+        known = self.ways().items()
         return [name for name, one in known if (one.channel.provider, one.provider.account) == account]
 
     def stored(self) -> frozenset[str]:
@@ -87,3 +105,25 @@ class Channels:
     def all(self) -> dict[str, Entry]:
         """All of them, in the order of the configuration."""
         return self._effective
+
+
+def _followed(entry: Entry) -> Entry:
+    """The entry, with ways that have the settings of their channel as they are now."""
+    if not entry.ways:
+        return entry
+    channel = entry.channel
+    ways = tuple(
+        replace(
+            one,
+            channel=replace(
+                channel,
+                name=one.channel.name,
+                provider=one.channel.provider,
+                settings=one.channel.settings,
+                ways=(),
+                way_of=channel.name,
+            ),
+        )
+        for one in entry.ways
+    )
+    return replace(entry, ways=ways)

@@ -285,13 +285,15 @@ def _check_content(
     for name in named:
         entry = channels.get(name)
         if entry is not None:
-            _carries(entry.provider.check, content, name)
+            for one in (entry, *entry.ways):
+                _carries(one.provider.check, content, name)
     if not all_of_them:
         return
     first: InputError | None = None
     for name, entry in channels.all().items():
         try:
-            _carries(entry.provider.check, content, name)
+            for one in (entry, *entry.ways):
+                _carries(one.provider.check, content, name)
         except InputError as error:
             first = first or error
         else:

@@ -150,7 +150,7 @@ class Lane:
 
     def _entry(self) -> Entry | None:
         """The channel as it is now, if it sends at all."""
-        entry = self._shared.channels.get(self.name)
+        entry = self._shared.channels.way(self.name)
         return entry if entry is not None and entry.channel.enabled else None
 
     async def _ask_ahead(self, entry: Entry, free: int) -> None:
@@ -406,14 +406,14 @@ class Lane:
             outcome,
             started_at=flight.started_at,
             ended_at=ended_at,
-            account=row.account,
+            account=entry.account if entry.ways or entry.channel.way_of else row.account,
         )
         ruling = self._shared.traffic.judge(
             entry, row.tenant, outcome, flight.started_at, ended_at, flight.probes
         )
         event = Answered(flight.number, outcome, excused=ruling.excused)
         guard = (self._shared.owner, fence_of(row))
-        return ruling, Change(row.id, event, guard=guard, attempt=attempt, row=row)
+        return ruling, Change(row.id, event, guard=guard, attempt=attempt, row=row, way=self.name)
 
     def _landed(self, settled: Settled) -> None:
         change, write = settled.change, settled.write
@@ -432,7 +432,7 @@ class Lane:
         self._pending.pop(row.id, None)
         if isinstance(event, Answered):
             self._probes.pop(row.id, None)  # an answer of a kind: the table has said what follows
-        change = Change(row.id, event, guard=(self._shared.owner, fence_of(row)))
+        change = Change(row.id, event, guard=(self._shared.owner, fence_of(row)), way=self.name)
         self._shared.settler.put(change, self._landed)
 
     def _forget(self, id_: UUID, fence: int) -> None:

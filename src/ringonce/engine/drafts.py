@@ -195,7 +195,7 @@ class Drafts:
     ) -> tuple[Draft, Refusal | None]:
         engine, row = self.engine, found.row
         decide = keyed(engine.decide, found.key)
-        (settled,) = await engine.store.settle([Change(row.id, event)], decide)
+        settled = await engine.store.change_draft(Change(row.id, event), decide)
         report(engine.telemetry, settled)
         draft = await self.draft(found.key, channel=row.channel, tenant=tenant)
         return draft, None if settled.write is None else settled.write.refused

@@ -71,7 +71,7 @@ class Duties:
         before = shared.clock.monotonic()
         lanes: dict[int, list[Lane]] = {}
         for lane in self._lanes.values():
-            entry = self._engine.channels.get(lane.name)
+            entry = self._engine.channels.way(lane.name)
             lanes.setdefault(self._lease if entry is None else entry.channel.lease, []).append(lane)
         for lease, alike in lanes.items():
             rows = [row for lane in alike for row in lane.leases()]
@@ -143,7 +143,9 @@ class Duties:
             self._look_at = now + LOOK_EVERY
         # Nobody says how old the rows of a channel that is gone may become, so the default holds.
         max_age = dict.fromkeys(self._gone, FALLBACK_POLICY.max_age)
-        max_age |= {name: entry.channel.policy.max_age for name, entry in self._engine.channels.all().items()}
+        max_age |= {
+            name: entry.channel.policy.max_age for name, entry in self._engine.channels.ways().items()
+        }
         swept = await self._engine.store.sweep(self._decide, max_age=max_age, limit=ARM_BATCH)
         report(self._engine.telemetry, *swept)
         return 0.0 if len(swept) >= ARM_BATCH else SWEEP_EVERY

@@ -64,6 +64,10 @@ class Settings:
     stuck: float | None = 900.0
 
 
+def _quiet() -> bool:
+    return False
+
+
 @dataclass(slots=True)
 class Engine:
     """Ports in, ports out: composed by ``app``, driven by everything above."""
@@ -78,6 +82,8 @@ class Engine:
     settings: Settings = field(default_factory=Settings)
     templates: Templates | None = None
     wakeup: Wakeup | None = None
+    alarming: Callable[[], bool] = _quiet
+    """Alerts were raised that are to become notifications now."""
     _listeners: list[Callable[[Collection[str]], None]] = field(default_factory=list)
     _inbox: Inbox | None = None
     _accepting: Accepting | None = None

@@ -33,7 +33,7 @@ async def probe(engine: Engine, wire: Wire, channel: str, address: object, conte
 
     Raises NotFoundError, InputError for what can not be sent.
     """
-    entry = engine.channels.get(channel)
+    entry = engine.channels.way(channel)
     if entry is None:
         raise NotFoundError(f"no channel {channel!r}", field="channel")
     provider = entry.provider

@@ -99,7 +99,7 @@ class Receipts:
     async def turn(self) -> float:
         """Look again for what early reports name. A duty of each worker; returns the seconds until the next turn."""
         engine = self._engine
-        if not any(entry.provider.receipts_by in _OF_MESSAGES for entry in engine.channels.all().values()):
+        if not any(entry.provider.receipts_by in _OF_MESSAGES for entry in engine.channels.ways().values()):
             return IDLE
         received = await engine.store.look_again(engine.decide, self._accounts(), limit=BATCH)
         self._carried_out(received, COUNTED_AGAIN)
@@ -120,14 +120,14 @@ class Receipts:
         self._engine.telemetry.count("ringonce_receipts_total", channel=channel, kind=kind, fate=str(fate))
 
     def _accounts(self) -> dict[str, str]:
-        return {name: _account(entry) for name, entry in self._engine.channels.all().items()}
+        return {name: _account(entry) for name, entry in self._engine.channels.ways().items()}
 
     def _sharing(self, account: str) -> list[str]:
         """The channels that reach the same people by the same account: to block one of them is to block all."""
         return [name for name, own in self._accounts().items() if own == account]
 
     def _entry(self, channel: str) -> Entry:
-        entry = self._engine.channels.get(channel)
+        entry = self._engine.channels.way(channel)
         if entry is None:
             raise NotFoundError(f"no channel {channel!r}", field="channel")
         return entry

@@ -18,6 +18,7 @@ from ringonce.core.looking import decided, told
 from ringonce.core.machine import NEW, step
 from ringonce.core.outbox import outbox_row
 from ringonce.core.scope import apart
+from ringonce.engine import ways
 from ringonce.engine.stops import Stops
 from ringonce.engine.traffic import lane_of
 from ringonce.engine.witness import Witness, credential_of
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from ringonce.engine.circuits import Ruling
     from ringonce.model.audit import Failure, FailureCount
     from ringonce.model.transition import Discard, Retry
-    from ringonce.ports import Clock, Entropy, Store, Telemetry
+    from ringonce.ports import AttemptRow, Clock, Entropy, Store, Telemetry
 
     Landed = Callable[[Settled], None]
 
@@ -112,6 +113,8 @@ class Decider:
             if decided(event) is not Verdict.SENT:
                 return Write(row.state, changed=False, refused=NOT_OURS)
             event = LateAnswer(event.attempt, told(event))
+        if self._channels.several:
+            event = ways.seen(event, self._channels.get(row.channel), row, change)
         return self.lower(row, change, event, self.step(row, event, now))
 
     def step(self, row: Row, event: TransitionEvent, now: int) -> Step:
@@ -129,7 +132,7 @@ class Decider:
 
     def lower(self, row: Row, change: Change, event: TransitionEvent, result: Step) -> Write:
         """Turn the effects into what the store persists."""
-        entry = self._channels.get(row.channel)
+        entry = self._channels.way(change.way or row.channel)
         due: Due | None = None
         outbox: list[OutboxRow] = []
         invalidate: list[Invalidation] = []
@@ -139,7 +142,7 @@ class Decider:
         for effect in result.effects:
             match effect:
                 case Send(due_at, armed):
-                    due = Due("send", due_at, armed, self._lane(row, result))
+                    due = Due("send", due_at, armed, self._lane(row, change, event, result))
                 case Lookup(due_at):
                     due = Due("lookup", due_at)
                 case WakeAt(hold_until):
@@ -150,7 +153,9 @@ class Decider:
                 case Invalidate():
                     invalidate.extend(self._against(row, change, effect))
                 case Pause(scope, reason, until):
-                    pauses.append(LanePause(self._stop(row, scope, reason), reason, until))
+                    pauses.append(
+                        LanePause(self._stop(change.way or row.channel, scope, reason), reason, until)
+                    )
                 case Alert(kind, text):
                     alerts.append((kind, text))
                 case Audit():
@@ -162,7 +167,7 @@ class Decider:
             state=result.state,
             changed=result.state.version != row.state.version,
             due=due,
-            attempt=change.attempt,
+            attempt=self._asked(row, change),
             notes=result.notes,
             outbox=tuple(outbox),
             invalidate=tuple(invalidate),
@@ -182,7 +187,7 @@ class Decider:
         address = row.address if change.row is None else change.row.address
         if address is None:
             return
-        entry = self._channels.get(row.channel)
+        entry = self._channels.way(change.way or row.channel)
         by = None if entry is None else credential_of(entry.channel)
         weighed = None
         if entry is not None and effect.replace_with is None and not effect.doubted:
@@ -191,21 +196,34 @@ class Decider:
         told = (effect.reason, proof, effect.replace_with)
         yield Invalidation(address.id, address.value, *told, by, weighed, effect.doubted)
 
-    def _lane(self, row: Row, result: Step) -> str:
+    def _asked(self, row: Row, change: Change) -> AttemptRow | None:
+        """The call that it tells of, with who was asked where several could be."""
+        entry = self._channels.get(row.channel) if self._channels.several else None
+        return (
+            change.attempt
+            if entry is None or not entry.ways
+            else ways.asked(self._channels, entry, change.attempt)
+        )
+
+    def _lane(self, row: Row, change: Change, event: TransitionEvent, result: Step) -> str | None:
         """Where it waits: in the lane of its tenant group, or in that of the part of the provider that refused it."""
         scopes = [effect.scope for effect in result.effects if isinstance(effect, Pause)]
         own = next((scope for scope in scopes if apart(scope)), "")
-        return lane_of(self._channels.get(row.channel), row.channel, row.tenant, own)
-
-    def _stop(self, row: Row, scope: str, reason: str) -> str:
-        """What a pause stops: a part of the provider, or the channel with all that share its credentials."""
         entry = self._channels.get(row.channel)
+        if entry is not None and entry.ways:
+            doubt = bool(result.state.unknown)
+            return ways.lane_after(self._channels, entry, row, change, event, doubt=doubt)
+        return lane_of(entry, row.channel, row.tenant, own)
+
+    def _stop(self, channel: str, scope: str, reason: str) -> str:
+        """What a pause stops: a part of the provider, or the channel with all that share its credentials."""
+        entry = self._channels.way(channel)
         if apart(scope):
-            return spell(Lane(row.channel, "", scope))
+            return spell(Lane(channel, "", scope))
         if scope == "sender":  # who speaks is a setting of the channel, whatever it shares
-            return row.channel
+            return channel
         shared = entry is not None and entry.channel.account
-        return of_account(shared) if shared and reason in OF_THE_ACCOUNT else row.channel
+        return of_account(shared) if shared and reason in OF_THE_ACCOUNT else channel
 
 
 def _is_stored(entry: Entry | None, row: Row, result: Step) -> bool:

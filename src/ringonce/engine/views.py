@@ -135,6 +135,7 @@ def attempt_view(attempt: AttemptRow) -> View:
         "provider_code": attempt.provider_code,
         "provider_message_id": attempt.message_id,
         "reference": attempt.reference,
+        "account": attempt.account,
         "rule": attempt.rule,
         "answer": attempt.answer,
         "late": attempt.late,
@@ -349,6 +350,8 @@ def channel_view(
     """A channel as it is now, without its provider's settings. ``changed``: what was changed at run time."""
     channel, policy = entry.channel, entry.channel.policy
     lane = stopped(channel.name, entry, lanes)
+    if any(stopped(one.channel.name, one, lanes) is None for one in entry.ways):
+        lane = None  # another provider of it goes on
     return {
         "name": channel.name,
         "provider": channel.provider,
@@ -357,6 +360,15 @@ def channel_view(
         "paused": lane is not None,
         "paused_until": None if lane is None else stamp(lane.until),
         "paused_reason": None if lane is None else lane.reason,
+        "providers": [
+            {
+                "name": one.channel.name,
+                "provider": one.channel.provider,
+                "account": one.account,
+                "paused": stopped(one.channel.name, one, lanes) is not None,
+            }
+            for one in (entry, *entry.ways)
+        ],
         "scopes": [
             {
                 "scope": parse(one.lane).scope,

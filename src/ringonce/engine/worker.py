@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ringonce.core.lane import WAY
 from ringonce.engine.common import Shared
 from ringonce.engine.credentials import Credentials
 from ringonce.engine.dispatch import Lane
@@ -20,6 +21,7 @@ from ringonce.engine.pruner import Pruner
 from ringonce.engine.settle import Settler
 from ringonce.engine.traffic import Traffic
 from ringonce.engine.vault import Vault
+from ringonce.engine.ways import Mover
 from ringonce.errors import StoreError
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ class Worker:
                 ("lanes", "dispatch", self._follow_lanes),
                 ("extend", "dispatch", self._duties.extend),
                 ("lookup", "lookup", Looker(self._shared, decide, engine.telemetry).turn),
+                ("ways", "dispatch", Mover(engine).turn),
                 ("retry", "retry", self._duties.retry),
                 ("rescue", "rescue", self._duties.rescue),
                 ("expand", "expand", self._duties.expand),
@@ -126,7 +129,7 @@ class Worker:
     def wake(self, channels: Collection[str] = ()) -> None:
         """There may be new work on these channels, or (none are named) anywhere: look at once."""
         for name, loop in self._lane_loops.items():
-            if not channels or name in channels:
+            if not channels or name.partition(WAY)[0] in channels:
                 loop.wake()
         for loop in self._loops:
             if loop.name == "expand" and not channels:
@@ -139,7 +142,7 @@ class Worker:
     async def _follow_channels(self) -> float:
         """One lane for each channel, also for those that appear while we run."""
         if "dispatch" in self._only:
-            for name in self._engine.channels.all():
+            for name in self._engine.channels.ways():
                 if name not in self._lanes:
                     lane = self._lanes[name] = Lane(name, self._shared)
                     loop = self._lane_loops[name] = self._loop(f"lane {name}", lane.turn)
@@ -160,7 +163,8 @@ class Worker:
         return None
 
     def _busy(self) -> bool:
-        return any(lane.busy for lane in self._lanes.values()) or not self._settler.idle
+        lanes = any(lane.busy for lane in self._lanes.values())
+        return lanes or not self._settler.idle or self._engine.alarming()
 
     async def _left(self) -> list[Backlog] | None:
         """What is left when nothing can be moved on; None: something can, or nobody knows. It reads all that waits."""

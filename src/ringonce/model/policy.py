@@ -137,6 +137,8 @@ class Channel:
     ``mark`` False: also a call that waits for a free slot counts as begun, so a crash leaves more doubts.
     ``rate`` holds for the whole channel over all workers, ``concurrency`` per worker; ``circuit`` None: it is off.
     ``shares``: the tenants that have a lane of their own. ``mass_invalidation`` None: every verdict is believed.
+    ``ways``: the other providers, in their order, each as a channel of its own; of one of these ``way_of`` is the
+    channel that it belongs to.
     """
 
     name: str
@@ -153,3 +155,5 @@ class Channel:
     mass_invalidation: MassInvalidation | None = field(default_factory=MassInvalidation)
     shares: Mapping[str, Share] = field(default_factory=dict)
     settings: Mapping[str, object] = field(default_factory=dict)
+    ways: tuple[Channel, ...] = ()
+    way_of: str = ""

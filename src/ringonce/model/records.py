@@ -274,7 +274,8 @@ class Change:
     """Something happened to a notification. ``guard``: (owner, fence) of the lease that we believe to hold.
 
     ``attempt`` is the call that it tells of; its row is inserted, or updated when it stands there already. ``row``:
-    the facts as they were when the lease began, by which the change may be decided as long as they stand.
+    the facts as they were when the lease began, by which the change may be decided as long as they stand. ``way``:
+    which of a channel's providers it is about, by the name of its lanes; ``''``: the first.
     """
 
     id: UUID
@@ -282,6 +283,7 @@ class Change:
     guard: tuple[str, int] | None = None
     attempt: AttemptRow | None = None
     row: Row | None = None
+    way: str = ""
 
 
 @quick

@@ -74,12 +74,14 @@ class Answered:
     ``begun`` False: no call was made (an address found dead before the mark, a refused render), so it counts
     nothing against any budget. ``excused``: the provider was down as a whole, as a probe of it or a circuit that
     has just opened tells; a transient failure then speaks of the provider, and burns nothing of the notification.
+    ``elsewhere``: another provider of the channel can be asked at once.
     """
 
     attempt: int
     outcome: Outcome
     begun: bool = True
     excused: bool = False
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,6 +279,10 @@ class Store(Protocol):
         """Expire what is past ``expires_at`` or its channel's max_age; end holds whose time is over."""
         ...
 
+    async def move(self, source: str, target: str, *, limit: int = 500, now: int | None = None) -> int:
+        """Let what is due in one lane wait in another, but those with a call that got no verdict; how many."""
+        ...
+
     async def arm(self, term: int, holder: str, *, limit: int = 500, now: int | None = None) -> int:
         """Release due failed rows to the workers; only while (holder, term) holds RETRY_LEASE."""
         ...
@@ -412,6 +416,10 @@ class Store(Protocol):
         The text is replaced when a Regenerated among it changed something. The draft as it is then, and what came of
         each event.
         """
+        ...
+
+    async def change_draft(self, change: Change, decide: Decide, *, now: int | None = None) -> Settled:
+        """Apply a person's decision about a draft, as ``settle`` would; it is then no longer among those that wait."""
         ...
 
     async def drafts(self, query: DraftQuery) -> list[Draft]:

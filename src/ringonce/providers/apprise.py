@@ -1,7 +1,8 @@
 """Whatever Apprise reaches by URL: breadth, with coarse answers.
 
-The library calls the service by itself. It tells whether that worked, and neither a status nor how long to wait, so a
-refusal and a time-out of its own look the same: both are tried again. It follows redirects and connects to whatever
+The library calls the service by itself. It tells whether that worked, and neither a status nor how long to wait. What
+it logs tells a connection that broke off, after which the service may have taken it, from a refusal and from one that
+was never made, which are tried again. It follows redirects and connects to whatever
 the URL leads to; the guard against private networks can not look into that. So only schemas that are listed are taken,
 those whose URL names a host only together with the host, and those that reach into this machine never.
 
@@ -31,6 +32,12 @@ _HOSTED = frozenset(
 )
 _ENTRY = re.compile(r"([a-z0-9]{1,32})(?:://([a-z0-9.-]+(?::[0-9]{1,5})?))?")
 _URL = re.compile(r"([a-z0-9]{1,32})://([\x21-\x7e]{1,2000})")
+_LOGGED = "caronc/apprise plugins/*.py: except requests.RequestException"
+_UNSENT = (
+    "NewConnectionError|ConnectTimeout|NameResolution|Failed to (resolve|establish)|CERTIFICATE_VERIFY_FAILED"
+    "|Exception: [(][0-9]{3}, b"
+)
+_BROKEN = "(?i)socket exception|connection error|timed out|connection aborted|disconnected"
 _POLICY = "policy: the library tells whether it worked, and not why"
 
 RULES: tuple[api.Rule, ...] = (
@@ -41,6 +48,9 @@ RULES: tuple[api.Rule, ...] = (
         "caronc/apprise Apprise.instantiate(): the URL leads to no service that it knows",
         step="not made",
     ),
+    # Most of its plugins log "Socket Exception: " and what requests or smtplib raised.
+    api.Rule("apprise.not_connected", To.TRANSIENT, _LOGGED, step="not done", text=_UNSENT),
+    api.Rule("apprise.broke_off", To.TRANSIENT, _LOGGED, step="not done", text=_BROKEN, ambiguous=True),
     api.Rule("apprise.failed", To.TRANSIENT, _POLICY, step="not done"),
     api.Rule("apprise.nothing", To.TRANSIENT, _POLICY, step="nothing to do"),
 )

@@ -113,8 +113,8 @@ class DiscordOptions:
     ``public_key``: the app's, 64 hexadecimal digits, by which its events are proved.
     """
 
-    public_key: str = ""
     base_url: str = _HOME
+    public_key: str = ""
 
 
 class Discord(Provider):

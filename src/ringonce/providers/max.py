@@ -125,8 +125,8 @@ class MaxOptions:
     """
 
     token: str = field(repr=False)
-    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     base_url: str = _HOME
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
 
 
 class Max(Provider):

@@ -112,8 +112,8 @@ class SlackOptions:
     ``receipt_secret``: the app's signing secret; several, while it is replaced.
     """
 
-    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     base_url: str = _HOME
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
 
 
 class Slack(Provider):

@@ -130,6 +130,7 @@ class Smpp(api.Provider):
     """Short messages."""
 
     name = "smpp"
+    reaches = "phone"
     title = "SMS by SMPP 3.4"
     answers_as = ("smpp_dlr",)
     second_send = "shown again, billed"

@@ -213,8 +213,8 @@ class TelegramOptions:
     """
 
     token: str = field(repr=False)
-    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     base_url: str = "https://api.telegram.org"
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
 
 
 class Telegram(Provider):

@@ -83,15 +83,16 @@ class TwilioOptions:
     messaging_service: str = ""
     api_key: str = ""
     status_callback: str = ""
-    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     max_segments: int = 0
     base_url: str = "https://api.twilio.com"
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
 
 
 class Twilio(api.Provider):
     """Short messages."""
 
     name = "twilio"
+    reaches = "phone"
     title = "SMS by Twilio"
     answers_as = ("twilio_status",)
     features = api.Features(max_text=_LONGEST, unit="utf16")

@@ -116,8 +116,8 @@ class ViberOptions:
     token: str = field(repr=False)
     sender: str
     avatar: str = ""
-    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     base_url: str = _HOME
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
 
 
 class Viber(Provider):

@@ -3,7 +3,8 @@
 Facts: developer.vonage.com/en/api/sms, …/en/api-errors/sms, …/messaging/sms/guides/troubleshooting-sms. The answer
 lists one entry for each part that a long text became. Nothing makes a second send harmless, and each part is billed.
 Reports carry ``client-ref``. They are signed by a field ``sig`` (…/getting-started/concepts/signing-messages), or by a
-token that holds a digest of the body (…/concepts/webhooks).
+token that holds a digest of the body (…/concepts/webhooks). Both hold a time; whether a callback that is tried again is
+signed anew is unconfirmed.
 """
 
 from __future__ import annotations
@@ -85,15 +86,16 @@ class VonageOptions:
     api_secret: str = field(repr=False)
     from_: str
     status_callback: str = ""
-    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     max_segments: int = 0
     base_url: str = "https://rest.nexmo.com"
+    receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
 
 
 class Vonage(api.Provider):
     """Short messages."""
 
     name = "vonage"
+    reaches = "phone"
     title = "SMS by Vonage"
     answers_as = ("vonage_receipt",)
     features = api.Features()

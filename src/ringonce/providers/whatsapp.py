@@ -154,9 +154,9 @@ class WhatsAppOptions:
     token: str = field(repr=False)
     phone_number_id: str
     version: str = "v23.0"
+    base_url: str = _HOME
     receipt_secret: str | tuple[str, ...] = field(default=(), repr=False)
     verify_token: str = field(default="", repr=False)
-    base_url: str = _HOME
 
 
 class WhatsApp(Provider):

@@ -159,7 +159,8 @@ class Dialect:
     has no store open and so does not know the latest time that it has given out. ``draw``: the statement that
     returns a new fence. ``lock``: a select whose rows are locked, and left out where somebody else holds them, where
     rows can be locked at all. ``within``: the condition that a column is among what a select finds. ``fused``: a
-    statement that writes may be a part of one that reads, so that one round trip does it all.
+    statement that writes may be a part of one that reads, so that one round trip does it all. ``place``: where a text
+    begins in another.
     """
 
     name: str
@@ -176,6 +177,7 @@ class Dialect:
     within: Callable[[Any, Any], sa.ColumnElement[bool]]
     fused: bool
     greatest: Callable[..., Any]
+    place: Callable[..., Any]
     lock_outbox: str | None
     retry: frozenset[str]
 
@@ -243,6 +245,7 @@ POSTGRES = Dialect(
     within=_within_array,
     fused=True,
     greatest=sa.func.greatest,
+    place=sa.func.strpos,
     # Waits for transactions that have drawn a number and are not yet visible.
     lock_outbox="LOCK TABLE ringonce_outbox IN SHARE MODE",
     # serialization_failure, deadlock_detected, lock_not_available
@@ -266,6 +269,7 @@ SQLITE = Dialect(
     within=_within_set,
     fused=False,
     greatest=sa.func.max,
+    place=sa.func.instr,
     lock_outbox=None,
     retry=frozenset(),
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.model.draft import Draft, DraftMode, DraftQuery, DraftState
+from ringonce.model.notification import Status
 from ringonce.model.transition import Regenerated
 from ringonce.ports import Change, TimelineEntry
 from ringonce.store.backend import AgainError
@@ -26,7 +27,7 @@ from ringonce.store.rows import (
     make_content,
     make_row,
 )
-from ringonce.store.schema import attempts, contents, dispatch, drafts, notifications, timeline
+from ringonce.store.schema import WAITING, attempts, contents, dispatch, drafts, notifications, timeline
 from ringonce.store.values import clean, dated, digest, dump, load
 
 if TYPE_CHECKING:
@@ -71,15 +72,24 @@ class Drafts:
         columns = ("key", "tenant", "channel", "name", "notification_id", "scenario", "mode")
         at = sa.bindparam("b_at", type_=sa.BigInteger)
         values = {name: sa.bindparam(f"b_{name}", type_=_f[name].type) for name in columns}
-        new = dialect.insert(drafts).values(values | {"created_at": at, "updated_at": at})
+        waiting = sa.bindparam("b_waiting", type_=sa.Boolean)
+        new = dialect.insert(drafts).values(
+            values | {"created_at": at, "updated_at": at, "waiting": sa.true()}
+        )
         self._new = new.on_conflict_do_nothing(index_elements=["key"]).returning(_f.key)
         self._lock = sa.select(_f.notification_id).where(key).with_for_update()
         self._change = (
             sa.update(drafts)
             .where(key)
             .values(
-                {name: values[name] for name in ("notification_id", "scenario", "mode")} | {"updated_at": at}
+                {name: values[name] for name in ("notification_id", "scenario", "mode")}
+                | {"updated_at": at, "waiting": waiting}
             )
+        )
+        self._decided = (
+            sa.update(drafts)
+            .where(_f.notification_id == sa.bindparam("b_id", type_=sa.Uuid))
+            .values(waiting=waiting)
         )
         self._one = sa.select(*FACTS, *DISPATCH, *CONTENT, *_OWN).select_from(_FROM)
         self._attempts = (
@@ -139,8 +149,20 @@ class Drafts:
             if isinstance(one.change.event, Regenerated) and one.write is not None:
                 self._replace(c, id_, one.write.state.version, new, at)
         if done:
-            c.execute(self._change, own | {"b_notification_id": id_, "b_at": at})
+            waits = locked[id_].state.status is Status.DRAFT
+            c.execute(self._change, own | {"b_notification_id": id_, "b_at": at, "b_waiting": waits})
         return self.find(c, DraftQuery(id=id_, whole=True))[0], settled
+
+    def change(
+        self, c: sa.Connection, change: Change, decide: Decide, now: int | None
+    ) -> tuple[Settled, ...]:
+        """A person's decision, and whether the draft still waits for one."""
+        locked, at = self._settler.lock(c, [change.id], now)
+        settled = self._settler.apply(c, locked, [change], decide, at)
+        for id_, item in locked.items():
+            waits = item.state.status is Status.DRAFT
+            c.execute(self._decided, {"b_id": id_, "b_waiting": waits})
+        return tuple(settled)
 
     def _replace(self, c: sa.Connection, id_: UUID, version: int, new: NewDraft, at: int) -> None:
         """Another text. Contents never change, so it is another row; the old one is nobody else's."""
@@ -167,6 +189,8 @@ class Drafts:
         for column, value in equal.items():
             if value is not None:
                 statement = statement.where(column == value)
+        if query.states == (DraftState.DRAFT,):
+            statement = statement.where(WAITING)  # few among many that are published
         if query.states:
             statement = statement.where(sa.or_(*(STATES[state] for state in query.states)))
         if query.after is not None:
@@ -208,6 +232,12 @@ class DraftTable:
         """Save a draft under its key."""
         at = self.backend.clock(now)
         return await self.backend.run(lambda c: self._drafts.put(c, new, plan, decide, renew, at))
+
+    async def change_draft(self, change: Change, decide: Decide, *, now: int | None = None) -> Settled:
+        """Apply a person's decision."""
+        at = self.backend.clock(now)
+        (settled,) = await self.backend.run(lambda c: self._drafts.change(c, change, decide, at))
+        return settled
 
     async def drafts(self, query: DraftQuery) -> list[Draft]:
         """Newest first."""

@@ -91,7 +91,7 @@ class Reading:
         )
         t = timeline.c
         self._notes = sa.select(t.at, t.kind, t.detail).where(t.notification_id == one).order_by(t.id)
-        self._backlog = self._make_backlog(dialect.now, dialect.greatest)
+        self._backlog = self._make_backlog(dialect)
         self._unexpanded = sa.select(sa.func.count()).select_from(events).where(sa.not_(_e.expanded))
         self._outbox = sa.select(outbox.c.id, *OUTBOX).order_by(outbox.c.id)
 
@@ -281,18 +281,22 @@ class Reading:
         return ([Backlog("", movable=waiting)] if waiting else []) + result
 
     @staticmethod
-    def _make_backlog(now: Any, greatest: Any) -> Any:
+    def _make_backlog(dialect: Dialect) -> Any:
+        now, greatest = dialect.now, dialect.greatest
         # What may stop a lane: its account, its channel, its group or scope, and for a tenant with lanes of his own
-        # also the scope for everybody. One row each at most, so nothing is counted twice.
-        own = _n.channel + SEPARATOR + _n.tenant + SEPARATOR
+        # also the scope for everybody. One row each at most, so nothing is counted twice. What lies with another
+        # provider of its channel is stopped by that one's name, which the lane begins with.
+        way = sa.func.substr(_d.lane, 1, dialect.place(_d.lane.concat(SEPARATOR), SEPARATOR) - 1)
+        own = way.concat(SEPARATOR).concat(_n.tenant).concat(SEPARATOR)
         length = sa.func.length(own)
         scoped = sa.and_(_n.tenant != "", sa.func.substr(_d.lane, 1, length) == own)
         names = (
             sa.literal(ACCOUNT) + _n.account,
-            _n.channel,
-            sa.case((_d.lane == _n.channel, _n.channel + SEPARATOR), else_=_d.lane),
+            way,
+            sa.case((_d.lane == way, way.concat(SEPARATOR)), else_=_d.lane),
             sa.case(
-                (scoped, _n.channel + 2 * SEPARATOR + sa.func.substr(_d.lane, length + 1)), else_=sa.null()
+                (scoped, way.concat(2 * SEPARATOR).concat(sa.func.substr(_d.lane, length + 1))),
+                else_=sa.null(),
             ),
         )
         stops = [lanes.alias(f"stop_{index}") for index in range(len(names))]

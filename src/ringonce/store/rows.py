@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from ringonce.core.journal import client_reference
+from ringonce.core.lane import WAY, parse
 from ringonce.model.notification import Address, Content, LastError, Spent, State, Status
 from ringonce.ports import AttemptRow, Due, Lease, OutboxRow, Row
 from ringonce.store.schema import addresses, attempts, contents, dispatch, events, notifications, outbox
@@ -174,7 +175,7 @@ def unanswered(row: Row, desk: Dispatch, rule: str) -> AttemptRow:
         number=desk.attempt,
         revision=row.state.revision,
         fence=desk.fence,
-        account=row.account,
+        account=row.account if WAY not in desk.lane else parse(desk.lane).channel,
         started_at=desk.started_at or 0,
         ended_at=None,
         outcome="unknown",

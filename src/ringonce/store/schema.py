@@ -302,8 +302,7 @@ provider_refs = sa.Table(
     _column("created_at", Time),
 )
 
-# Every report once. ``look_at`` is null when nothing more follows from it; ``ref`` is the key that it may have in
-# ``provider_refs``. No foreign keys: it may come first, and stay longer.
+# Every report once. ``look_at`` null: nothing more follows from it. ``ref``: its key in ``provider_refs``, if any.
 receipts = sa.Table(
     PREFIX + "receipts",
     metadata,
@@ -333,6 +332,7 @@ cancellations = sa.Table(
 )
 
 # Which notification answers what. The key is a digest of tenant, channel and name; facts are the notification's.
+# ``waiting`` leads to those that wait for approval; one that was cancelled in another way keeps it, and is passed by.
 drafts = sa.Table(
     PREFIX + "drafts",
     metadata,
@@ -345,6 +345,8 @@ drafts = sa.Table(
     _column("mode", Words),
     _column("created_at", Time),
     _column("updated_at", Time),
+    # It came later, so the table allows null; there is none.
+    _empty("waiting", sa.Boolean),
 )
 
 lanes = sa.Table(
@@ -434,6 +436,7 @@ LEASED = dispatch.c.leased == sa.true()
 FREE = sa.not_(dispatch.c.leased)
 ARMED = dispatch.c.armed == sa.true()
 UNREAD = inbox.c.unread == sa.true()
+WAITING = drafts.c.waiting == sa.true()
 UNARMED = sa.not_(dispatch.c.armed)
 QUARANTINED = addresses.c.quarantined_at.is_not(None)
 REFUSED = sa.and_(addresses.c.refused_by.is_not(None), addresses.c.invalidated_at.is_not(None))
@@ -485,12 +488,4 @@ _index("outbox_event", outbox.c.event_key, unique=True)
 _index("drafts_notification", drafts.c.notification_id, unique=True)
 _index("drafts_name", drafts.c.tenant, drafts.c.name)
 _index("drafts_created", drafts.c.created_at, drafts.c.notification_id)
-
-
-def create(connection: sa.Connection, revision: str) -> None:
-    """Build everything in SQLite's memory, without migrations (and without Alembic): nothing there outlives us."""
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(ticks.insert().values(id=1, fence=0, at=0))
-    version = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.Text, primary_key=True))
-    version.create(connection)
-    connection.execute(version.insert().values(version_num=revision))
+_index("drafts_waiting", drafts.c.created_at, drafts.c.notification_id, where=WAITING)

@@ -18,8 +18,9 @@ from ringonce.errors import RingonceError, SqliteBuildError, StoreError, StoreUn
 from ringonce.store.backend import PATIENCE, AgainError, T, Work, revisions, translate, wait
 from ringonce.store.cursors import change
 from ringonce.store.dialect import SQLITE
+from ringonce.store.fresh import create
 from ringonce.store.libraries import SOUND, header, one_library, refuse_wal
-from ringonce.store.schema import create, ticks
+from ringonce.store.schema import ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

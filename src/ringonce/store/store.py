@@ -25,6 +25,7 @@ from ringonce.store.intake import Intake
 from ringonce.store.looks import Looks
 from ringonce.store.lots import Lots
 from ringonce.store.migrate import upgrade
+from ringonce.store.moves import Moves
 from ringonce.store.outbox import Outbox, hand_over
 from ringonce.store.people import People
 from ringonce.store.pruning import Pruning
@@ -115,6 +116,7 @@ class SqlStore(Upkeep, SmallTables, Incoming, DraftTable):
         self._drafts = Drafts(dialect, self._duties, self._intake, self._settler)
         self._reading = Reading(dialect)
         self._looks = Looks(dialect, self._reading)
+        self._moves = Moves(dialect)
         self._pruning = Pruning(dialect, self._duties)
         self._stuck = Stuck()
         self._turn = 0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ringonce.store.duties import Duties
     from ringonce.store.floor import Floor
     from ringonce.store.looks import Looks
+    from ringonce.store.moves import Moves
     from ringonce.store.pruning import Pruning
     from ringonce.store.sweeps import Sweeps
 
@@ -75,6 +76,7 @@ class Upkeep:
     _floor: Floor
     _duties: Duties
     _looks: Looks
+    _moves: Moves
 
     async def _each(
         self, work: Callable[..., list[Settled]], ids: Sequence[UUID], *, tell: bool = False
@@ -138,6 +140,11 @@ class Upkeep:
             return self._duties.time(connection, at), lives
 
         return await self.backend.run(work, repeat=False)
+
+    async def move(self, source: str, target: str, *, limit: int = 500, now: int | None = None) -> int:
+        """Move what is due and certain from one lane to another."""
+        at = self.backend.clock(now)
+        return await self.backend.run(lambda c: self._moves.move(c, source, target, limit, at))
 
     async def prune(
         self,

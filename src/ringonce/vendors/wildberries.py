@@ -46,6 +46,8 @@ class WildberriesApi(HttpStandIn):
         """What is published: by kind and id."""
         self.published: Counter[tuple[str, str]] = Counter()
         """How often it was: 1 is the answer, 2 the only change."""
+        self.changed: set[tuple[str, str]] = set()
+        """Those that were changed as it is done: a feedback's answer by PATCH, a question's as it was given."""
 
     def stage(self, call: Call) -> str:
         """``read`` for the reading of what is published."""
@@ -76,6 +78,8 @@ class WildberriesApi(HttpStandIn):
         if taken:
             self.published[kind, id_] += 1
             self.answers[kind, id_] = text
+            if times and call.method == "PATCH":
+                self.changed.add((kind, id_))
         return _said(200, accepted=taken) if kind == "question" else Reply(204, accepted=taken)
 
     def refusal(self, fault: Fault) -> Reply:

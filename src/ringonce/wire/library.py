@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("ringonce")
 
 THREADS = 8
+LONGEST = 2_000
+"""Characters that are kept of what a library says."""
 
 
 class LibraryWire:
@@ -90,14 +92,16 @@ class _Call(threading.Thread):
         self._request = request
         self._loop = loop
         self._places = places
-        self._said = ""
+        self._said = self._why = ""
         for name in request.loggers:
-            logging.getLogger(name).addFilter(_KEPT_BACK)
+            _listen(logging.getLogger(name))
 
     def hear(self, record: logging.LogRecord) -> None:
-        """Remember what the library says, if it matters."""
+        """Remember its last warning, and what was said right after it: libraries tell details so."""
         if record.levelno >= logging.WARNING:
-            self._said = record.getMessage()
+            self._said, self._why = record.getMessage(), ""
+        elif self._said and not self._why:
+            self._why = f" {record.getMessage()}"
 
     def run(self) -> None:
         """Call, and tell the event loop, if it is still there."""
@@ -125,24 +129,34 @@ class _Call(threading.Thread):
         return LibraryAnswer(made=True, value=None if value is None else bool(value), text=self._told())
 
     def _told(self) -> str:
-        said = self._said
+        said = self._said + self._why
         for secret in sorted(set(_WORD.findall(repr(self._request.make.args))), key=len, reverse=True):
             said = said.replace(secret, "…")
-        return said
+        return said[:LONGEST]
 
 
 class _KeptBack(logging.Filter):
-    """Lets a call's own words reach the call only."""
+    """Lets a call's own words, of all levels, reach the call only; others log as they did before."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        super().__init__()
+        self._level, self._parent = logger.level, logger.parent
+        logger.setLevel(logging.DEBUG)
 
     def filter(self, record: logging.LogRecord) -> bool:
         call = threading.current_thread()
         if isinstance(call, _Call):
             call.hear(record)
             return False
-        return True
+        inherited = self._parent.getEffectiveLevel() if self._parent else logging.NOTSET
+        return record.levelno >= (self._level or inherited)
 
 
-_KEPT_BACK = _KeptBack()
+def _listen(logger: logging.Logger) -> None:
+    if not any(isinstance(one, _KeptBack) for one in logger.filters):
+        logger.addFilter(_KeptBack(logger))
+
+
 _WORD = re.compile(r"[^\W_]{3,}")
 
 
