@@ -78,6 +78,7 @@ def test_approved_from_error_is_queued_anew() -> None:
     ("state", "event", "code"),
     [
         (SENT, Approved("eve"), "already_sent"),
+        (SENT, Retry("eve", force=True, reply=True), "already_sent"),
         (take(DRAFT, Rejected("bob")).state, Approved("eve"), "already_final"),
         (replace(DRAFT, status=Status.MERGED), Approved("eve"), "already_final"),
         (replace(DRAFT, status=Status.EXPIRED, rests_on=1), Approved("eve"), "already_final"),
@@ -99,7 +100,7 @@ def test_approved_from_error_is_queued_anew() -> None:
         (DRAFT, Rejected("eve", version=7), "stale_version"),
     ],
 )
-def test_refused(state: State, event: Approved | Regenerated | Rejected, code: str) -> None:
+def test_refused(state: State, event: Approved | Regenerated | Rejected | Retry, code: str) -> None:
     """What may not be: the caller is told why, and nothing changes."""
     made = take(state, event)
     assert made.refused is not None
