@@ -8,7 +8,7 @@ from uuid import UUID
 from ringonce import telemetry
 from ringonce.config.model import Published
 from ringonce.core import tally
-from ringonce.core.outbox import outbox_row
+from ringonce.core.outbox import invalidated_row, outbox_row
 from ringonce.model.notification import State, Status
 from ringonce.model.transition import Emit
 
@@ -30,6 +30,15 @@ FIELDS = {
     "reason": "why, if a reason was given",
     "version": "of the text: `send` with it sends no other",
     "key": "the draft's key",
+    "addressId": "the address's id, as the API shows it, also in the `subject` of the envelope",
+    "recipient": "whose it was; null for one that was named by `to`. What is told of one recipient stays in order",
+    "moved": "true: the provider named another address, which takes its place with the same recipient",
+    "at": "when it was dropped, as the API shows it as `invalidated_at`",
+}
+OTHERWISE = {
+    (Published.ADDRESS_INVALIDATED, "reason"): (
+        "why: a [code](errors.md), `moved`, `removed`, or what the person who dropped it gave as the reason"
+    ),
 }
 WHEN = {
     Published.DISPATCHED: (
@@ -37,6 +46,16 @@ WHEN = {
         "cancelled or expired publishes none."
     ),
     Published.STATUS_CHANGED: "Each failure, the intermediate ones too, and each success: for dashboards.",
+    Published.ADDRESS_INVALIDATED: (
+        "An address was dropped, and nothing is sent to it any more: by an answer or a report of the provider, because "
+        "its person blocked you, because it has moved, or by a person, who also decides about quarantined ones. Once "
+        "for each registration of it: one that is registered again and dropped again is told again.\n\n"
+        "What it was is not said, for addresses are personal: ask for it by `addressId` in "
+        "`GET /v1/recipients/RECIPIENT/addresses?all=true`, `Ringonce.addresses(recipient, invalidated=True)` or "
+        "`ringonce recipients address list RECIPIENT --all`. Look there also before you give a person up: a drop that "
+        "turns out to be [mass invalidation](../how-to/dead-addresses.md) is taken back. Erasing a person tells of no "
+        "address, and removes what was told of theirs, as long as `[outbox] events` names this kind."
+    ),
     Published.DRAFT_CREATED: (
         "A draft was saved under a new key. What becomes of it when it is sent is told by the events of its "
         "notification."
@@ -54,10 +73,15 @@ def events() -> str:
         Published.DISPATCHED: tally.dispatched("Sent", state),
         Published.STATUS_CHANGED: tally.changed("Sent", state),
     }
-    emits |= {kind: _drafted(kind, state) for kind in Published if kind not in emits}
+    emits |= {kind: _drafted(kind, state) for kind in Published if kind.value.startswith("draft.")}
     parts = []
     for kind in Published:
-        row = outbox_row(EXAMPLE, "", "email", emits[kind], state)
+        if kind in emits:
+            row = outbox_row(EXAMPLE, "", "email", emits[kind], state)
+        else:
+            row = invalidated_row(
+                17, "", "ada", "email", 1_800_000_000_000_000, 1_800_000_100_000_000, "moved"
+            )
         parts.append(
             f"## `{kind.value}`\n\n{WHEN[kind]}\n\nIts id, the same at each delivery: `{row.event_id}`\n"
         )
@@ -65,7 +89,7 @@ def events() -> str:
         data = row.payload["data"]
         assert isinstance(data, dict)
         own = [*data, "key"] if "by" in data else list(data)
-        parts += [f"| `{name}` | {FIELDS[name]} |" for name in own]
+        parts += [f"| `{name}` | {OTHERWISE.get((kind, name)) or FIELDS[name]} |" for name in own]
         parts.append("")
     return "\n".join(parts)
 

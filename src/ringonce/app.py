@@ -399,8 +399,9 @@ class Ringonce(Failing, People, Quarantine, Drafts):
     def subscribe(self, listener: Callable[[OutboxRow], object]) -> None:
         """Call ``listener`` with each event of ours that is committed in this process, e.g. for badges.
 
-        ``kind`` is ``notification.status_changed`` (every failure, intermediate ones too, and every success) or
-        ``notification.dispatched``, whether it is published or not. It is called in the event loop: be quick.
+        ``kind`` is ``notification.status_changed`` (every failure, intermediate ones too, and every success),
+        ``notification.dispatched``, ``address.invalidated`` or one of the drafts', whether it is published or not.
+        It is called in the event loop: be quick.
         """
         self.telemetry.subscribe(listener)
 

@@ -12,6 +12,7 @@ from ringonce.model.transition import (
     Alert,
     Cancel,
     Discard,
+    Emit,
     Enqueued,
     Expire,
     Invalidate,
@@ -297,6 +298,18 @@ def test_a_failure_is_discarded(state: State) -> None:
     )
     assert made.state.maybe_sent == bool(state.unknown)
     assert take(made.state, Retry("ann", force=True)).refused is not None
+
+
+def test_a_draft_that_is_let_be_is_rejected() -> None:
+    """Whoever follows drafts is told when one that failed is discarded."""
+    made = take(TERMINAL, Discard("ann", "known outage", draft=True))
+    (told,) = [effect for effect in made.effects if isinstance(effect, Emit)]
+    assert (made.state.status, told.kind) == (Status.CANCELLED, "draft.rejected")
+    assert (told.data["by"], told.data["reason"], told.data["version"]) == (
+        *("ann", "known outage"),
+        made.state.version,
+    )
+    assert made.notes[0].kind == "draft_rejected"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ringonce.core.outbox import outbox_row
+from ringonce.core.outbox import invalidated_row, outbox_row
 from ringonce.model.transition import Emit
 from tests.core.lives import OK, answered
 
@@ -48,3 +48,23 @@ def test_no_tenant_is_null() -> None:
 def test_other_events_have_ids_of_their_own() -> None:
     """A change of status happens once for each version, not once for each revision."""
     assert rows()[0].event_id == f"{ID}.v2"  # type: ignore[attr-defined]
+
+
+def test_an_address_that_was_dropped() -> None:
+    """Told once for each registration, in order with what is told of the same person, and without its value."""
+    first = invalidated_row(7, "acme", "ada", "email", 1_000_000, 2_000_000, "moved")
+    again = invalidated_row(7, "acme", "ada", "email", 3_000_000, 4_000_000, "removed")
+    other = invalidated_row(8, "", "ada", "email", 1_000_000, 2_000_000, "removed")
+    assert (first.event_id, again.event_id) == ("address-7.1000000", "address-7.3000000")
+    assert first.key == again.key != other.key
+    assert first.payload["subject"] == "address-7"
+    assert first.payload["data"] == {
+        "addressId": 7,
+        "contractVersion": 1,
+        "tenant": "acme",
+        "channel": "email",
+        "recipient": "ada",
+        "reason": "moved",
+        "moved": True,
+        "at": "1970-01-01T00:00:02.000000Z",
+    }

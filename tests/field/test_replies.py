@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from ringonce.api.app import create_app
 from ringonce.app import Ringonce
 from ringonce.core.drafts import state_of
 from ringonce.errors import ConflictError
+from tests.api.asgi import Caller
 from tests.requirements.conftest import Start, System
 
 KEY = "review:7"
@@ -109,3 +111,25 @@ async def test_conc_04_an_old_button(desk: tuple[System, list[Ringonce]]) -> Non
         await other.send_draft(KEY, by="bob")
     with pytest.raises(ConflictError, match="approved by ann"):
         await other.reject_draft(KEY, by="bob")
+
+
+@pytest.mark.parametrize("verb", ["send", "reject"])
+async def test_secu_05_a_link_decides_nothing(desk: tuple[System, list[Ringonce]], verb: str) -> None:
+    """SECU-05: a preview followed the link in a message, and so approved what nobody had read.
+
+    justingit/dada-mail#1048, Team-Commonly/commonly#706. Here: nothing is decided by GET; a POST names the version
+    that its approver saw, and the second one learns who was first.
+    """
+    system, (one, other) = desk
+    saved = await system.ring.put_draft(KEY, "Thank you", channel="reply")
+    seen = {"version": saved.draft.row.state.version}
+    url = "/v1/drafts/review%3A7"
+    first, second = Caller(create_app(one)), Caller(create_app(other))
+    assert (await first.get(f"{url}/{verb}")).status == 405
+    assert state_of((await one.draft(KEY)).row.state) == "draft"
+    stale = await second.post(f"{url}/{verb}", {"version": 99, "by": "bob"})
+    assert (stale.status, stale.json["code"]) == (409, "stale_version")
+    done = await first.post(f"{url}/{verb}", {**seen, "by": "ann"})
+    assert done.json["state"] == {"send": "pending", "reject": "rejected"}[verb]
+    again = await second.post(f"{url}/{verb}", {**seen, "by": "bob"})
+    assert [entry["by"] for entry in again.json["history"]] == ["library", "ann"]

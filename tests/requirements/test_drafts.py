@@ -130,6 +130,29 @@ async def test_C01_error(start: Start, shop: WildberriesApi) -> None:
     assert error["code"] == "NTF_PROVIDER_INVALID_RECIPIENT"
 
 
+async def test_C01_what_is_let_be_is_rejected(start: Start, shop: WildberriesApi) -> None:
+    """C01: discarding a failed reply rejects it, and whoever follows drafts is told its key; no other failure."""
+    system = await seller(start, shop)
+    system.config["channels"]["bad"] = {"provider": "sandbox", "script": "payload"}
+    system.config["outbox"] = {"events": ["draft.rejected"]}
+    await system.reconfigure()
+    await system.ring.put_draft("question:none", "Yes")
+    await system.ring.send_draft("question:none")
+    for kind in ("draft", "order.shipped"):  # an application may name its events so
+        await system.accept("bad", type=kind)
+    await system.work()
+    done = await system.ring.discard_failures(by="ann", reason="gone")
+    assert [one.refused for one in done.results] == [None] * 3
+    (row,) = [row for _, row in await system.ring.outbox()]
+    data = dict(row.payload)["data"]
+    assert (row.kind, data["key"], data["by"], data["reason"]) == (
+        *("draft.rejected", "question:none"),
+        *("ann", "gone"),
+    )
+    seen = await look(system, "question:none")
+    assert (seen["state"], seen["history"][-1]["what"]) == ("rejected", "rejected")
+
+
 async def test_C02_regenerating_goes_back_to_draft(start: Start, shop: WildberriesApi) -> None:
     """C02: another text after an error is a draft again; sent_at, send_error and send_attempts are cleared."""
     system = await seller(start, shop)

@@ -56,6 +56,7 @@ class Published(StrEnum):
 
     DISPATCHED = "notification.dispatched"
     STATUS_CHANGED = "notification.status_changed"
+    ADDRESS_INVALIDATED = "address.invalidated"
     DRAFT_CREATED = "draft.created"
     DRAFT_REGENERATED = "draft.regenerated"
     DRAFT_APPROVED = "draft.approved"

@@ -17,7 +17,7 @@ BODY_HASH_VERSION: Final = 1
 # To copy what has begun, and to look a length up, takes two thirds of the time.
 _BEGUN: Final = {
     kind: blake2b(digest_size=SIZE, person=kind)
-    for kind in (b"event", b"recipient", b"body", b"receipt", b"message")
+    for kind in (b"event", b"recipient", b"body", b"receipt", b"message", b"person")
 }
 _REFERENCE: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.r([1-9][0-9]{0,8}))?")
 _BEFORE: Final = [b"\1" + length.to_bytes(8) for length in range(512)]
@@ -38,6 +38,11 @@ def recipient_key(event: bytes, recipient: str, *, direct: bool) -> bytes:
         direct: Addressed by ``to``. Somebody whose id reads like an address is somebody else.
     """
     return _digest(b"recipient", event, "to" if direct else None, recipient)
+
+
+def person_key(tenant: str | None, recipient: str) -> bytes:
+    """The key of a person, whatever is told of them. ``tenant`` None and ``''`` are the same: none."""
+    return _digest(b"person", tenant or None, recipient)
 
 
 def canonical(body: object) -> bytes:

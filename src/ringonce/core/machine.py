@@ -453,7 +453,8 @@ def _discarded(s: State, e: Discard, _now: int, _jitter: float, _policy: Policy)
     """Somebody has looked at a failure, and it stays one."""
     if s.status is not Status.FAILED or not s.final:
         return refuse(s, "conflict", f"it is {s.status.value}, and no terminal failure")
-    return tally.ended(s, Status.CANCELLED, Note("discarded", {"by": e.by, "reason": e.reason}))
+    made = tally.ended(s, Status.CANCELLED, Note("discarded", {"by": e.by, "reason": e.reason}))
+    return tally.drafted(made.state, "rejected", e.by, reason=e.reason) if e.draft else made
 
 
 # --- the table ---------------------------------------------------------------------------------------------------

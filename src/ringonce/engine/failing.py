@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ringonce.engine.drafts import TYPE, keyed
 from ringonce.engine.settle import report
 from ringonce.errors import InputError, NotFoundError
 from ringonce.model.audit import AuditQuery
+from ringonce.model.draft import DraftQuery
 from ringonce.model.notification import Status
 from ringonce.model.transition import Discard, Refusal, Retry
 from ringonce.ports import Change, Query, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from ringonce.engine.engine import Engine
-    from ringonce.engine.settle import Decider
     from ringonce.model.audit import AuditRow
-    from ringonce.ports import Row
+    from ringonce.ports import Decide, Row
 
 MOST = 500
 """Notifications that are decided in one transaction."""
@@ -149,8 +150,13 @@ class Failing:
         """One transaction; then workers wake up. Who was selected as a failure must still be one."""
         if not rows:
             return {}
-        decide = _of_failures(self.engine.decide) if only_failures else self.engine.decide
-        settled = await self.engine.store.settle([Change(row.id, event) for row in rows], decide)
+        decide: Decide = _of_failures(self.engine.decide) if only_failures else self.engine.decide
+        changes = [Change(row.id, event) for row in rows]
+        if isinstance(event, Discard) and (keys := await self._keys(rows)):
+            # A draft that is let be is rejected, and says so under its key.
+            decide = _of_drafts(decide, keys)
+            changes = [Change(row.id, replace(event, draft=row.id in keys)) for row in rows]
+        settled = await self.engine.store.settle(changes, decide)
         report(self.engine.telemetry, *settled)
         said = {
             one.change.id: UNKNOWN if one.row is None or one.write is None else one.write.refused
@@ -160,8 +166,24 @@ class Failing:
             self.engine.notify_workers(channels)
         return said
 
+    async def _keys(self, rows: Sequence[Row]) -> dict[UUID, str]:
+        """Those of them that are drafts, and their keys."""
+        ids = tuple(row.id for row in rows if row.event_type == TYPE)
+        found = await self.engine.store.drafts(DraftQuery(ids=ids, limit=len(ids))) if ids else []
+        return {draft.row.id: draft.key for draft in found}
 
-def _of_failures(decide: Decider) -> Any:
+
+def _of_drafts(decide: Decide, keys: Mapping[UUID, str]) -> Decide:
+    """``decide``, and our events of a draft tell its key."""
+
+    def told(row: Row, change: Change, lease_held: bool, now: int) -> Write:  # noqa: FBT001 - ports.Decide
+        key = keys.get(row.id)
+        return (decide if key is None else keyed(decide, key))(row, change, lease_held, now)
+
+    return told
+
+
+def _of_failures(decide: Decide) -> Decide:
     """``ports.Decide`` that touches terminal failures only, whatever happened since they were looked for."""
 
     def only(row: Row, change: Change, lease_held: bool, now: int) -> Write:  # noqa: FBT001 - ports.Decide

@@ -93,7 +93,8 @@ class People:
         kept = {(await store.register(tenant, recipient, channel, value)).id for channel, value in checked}
         live = await store.addresses(tenant, recipient)
         gone = [one for one in live if one.channel in addresses and one.id not in kept]
-        await store.invalidate([Invalidation(one.id, one.value, REMOVED) for one in gone], tenant=tenant)
+        verdicts = [Invalidation(one.id, one.value, REMOVED) for one in gone]
+        await store.invalidate(verdicts, tenant=tenant, tell=self.engine.telemetry.tell)
         return [one for one in live if one not in gone]
 
     async def invalidate(
@@ -106,7 +107,9 @@ class People:
         if not found:
             raise NotFoundError(f"{recipient} has no such address on {channel}", field="address")
         return await self.engine.store.invalidate(
-            [Invalidation(item.id, item.value, reason) for item in found], tenant=tenant
+            [Invalidation(item.id, item.value, reason) for item in found],
+            tenant=tenant,
+            tell=self.engine.telemetry.tell,
         )
 
     def unsubscribed(self, channel: str, token: str) -> tuple[str, str, str] | None:

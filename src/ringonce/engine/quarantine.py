@@ -44,7 +44,7 @@ class Quarantine:
 
     async def _decide_quarantine(self, channel: str, *, drop: bool) -> int:
         engine = self.engine
-        lifted = await engine.store.lift(self._credentials(channel), drop=drop)
+        lifted = await engine.store.lift(self._credentials(channel), drop=drop, tell=engine.telemetry.tell)
         if lifted.tripped:
             what = "dropped" if drop else "released"
             engine.telemetry.alert(

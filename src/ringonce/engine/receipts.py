@@ -83,7 +83,7 @@ class Receipts:
         blocks = [one for one in reports if one.kind in OF_ADDRESSES and one.address is not None]
         if blocks:
             told = [AddressReport(one.address or "", one.kind == "blocked", one.at) for one in blocks]
-            changed = await engine.store.block(self._sharing(account), told)
+            changed = await engine.store.block(self._sharing(account), told, tell=engine.telemetry.tell)
             log.info("%d addresses of %s were blocked or live again", changed, channel)
             for one in blocks:
                 self._count(channel, one.kind.value, Fate.TAKEN)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ringonce.core.lane import parse
+from ringonce.core.stamp import spell_time
 from ringonce.engine.stopped import circuits, scopes, stopped, tenant_of
 from ringonce.model.receipt import ARRIVALS
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         Settled,
     )
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 View = dict[str, object]
 
@@ -41,7 +40,7 @@ def stamp(micros: int | None) -> str | None:
     """Microseconds UTC as RFC 3339 (section 5.6), e.g. ``2026-12-01T09:00:00.000000Z``."""
     if micros is None:
         return None
-    return (EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return spell_time(micros)
 
 
 def masked(address: str) -> str:

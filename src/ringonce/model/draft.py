@@ -62,7 +62,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftQuery:
-    """A search, newest first. None, or no state, means any. ``id`` and ``after`` are notifications."""
+    """A search, newest first. None, or no state, means any. ``id``, ``ids`` and ``after`` are notifications."""
 
     tenant: str | None = None
     channel: str | None = None
@@ -74,6 +74,7 @@ class DraftQuery:
     after: UUID | None = None
     whole: bool = False
     """With the notes."""
+    ids: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

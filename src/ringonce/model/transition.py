@@ -175,10 +175,14 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """A person has looked at a failure and lets it be: it is not offered to be sent again."""
+    """A person has looked at a failure and lets it be: it is not offered to be sent again.
+
+    ``draft``: it is one, and is rejected by this; whoever follows drafts is told.
+    """
 
     by: str
     reason: str = ""
+    draft: bool = False
 
 
 @dataclass(frozen=True, slots=True)

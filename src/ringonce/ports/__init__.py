@@ -68,6 +68,9 @@ if TYPE_CHECKING:
     Renew: TypeAlias = Callable[[Draft, int], Sequence[TransitionEvent]]
     """(draft under its lock, now) -> what is to happen to it. Pure; may be called again."""
 
+    Tell: TypeAlias = Callable[["OutboxRow"], None]
+    """Hears of an event of ours when it is committed, whether it is published or not."""
+
     Guard: TypeAlias = Callable[["Row"], Awaitable[bool]]
     """The application's subject guard: False means withdrawn; an exception means: ask again later."""
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Row,
         Settled,
         Sibling,
+        Tell,
         Terms,
     )
 
@@ -87,9 +88,14 @@ class Store(Protocol):
         ...
 
     async def invalidate(
-        self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None
+        self,
+        items: Sequence[Invalidation],
+        *,
+        tenant: str | None = None,
+        now: int | None = None,
+        tell: Tell | None = None,
     ) -> int:
-        """Drop addresses that were registered before the proof; how many were dropped."""
+        """Drop addresses that were registered before the proof; how many were dropped. ``tell`` hears of each."""
         ...
 
     # verdicts against addresses that are doubted
@@ -103,11 +109,13 @@ class Store(Protocol):
         """The credentials whose verdicts against addresses were watched, by name."""
         ...
 
-    async def lift(self, names: Sequence[str], *, drop: bool, now: int | None = None) -> Lifted:
+    async def lift(
+        self, names: Sequence[str], *, drop: bool, now: int | None = None, tell: Tell | None = None
+    ) -> Lifted:
         """Believe these credentials again, resume what their breakers paused, and decide what is in quarantine.
 
         ``drop`` True: the verdicts were right. Else the addresses are released, and the next verdict is doubted
-        again unless a call was accepted before it.
+        again unless a call was accepted before it. ``tell`` hears of each that is dropped.
         """
         ...
 
@@ -328,9 +336,17 @@ class Store(Protocol):
         ...
 
     async def block(
-        self, channels: Collection[str], reports: Sequence[AddressReport], *, now: int | None = None
+        self,
+        channels: Collection[str],
+        reports: Sequence[AddressReport],
+        *,
+        now: int | None = None,
+        tell: Tell | None = None,
     ) -> int:
-        """Drop addresses whose people blocked us, revive those dropped for that; how many changed. Older news lose."""
+        """Drop addresses whose people blocked us, revive those dropped for that; how many changed. Older news lose.
+
+        ``tell`` hears of each that is dropped.
+        """
         ...
 
     async def prune_receipts(self, *, now: int | None = None) -> dict[str, int]:

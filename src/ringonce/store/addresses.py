@@ -8,14 +8,16 @@ import sqlalchemy as sa
 
 from ringonce.model.notification import Address
 from ringonce.store.compiled import fetch
+from ringonce.store.outbox import DROPPED
 from ringonce.store.schema import Words, addresses
 from ringonce.store.values import clean, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ringonce.ports import Invalidation
+    from ringonce.ports import Invalidation, OutboxRow
     from ringonce.store.dialect import Dialect
+    from ringonce.store.outbox import Outbox
 
 _a = addresses.c
 COLUMNS = (
@@ -41,8 +43,9 @@ def same(_channel: str, value: str) -> str:
 class Addresses:
     """Statements over ``addresses``, built once."""
 
-    def __init__(self, dialect: Dialect, identify: Callable[[str, str], str] = same) -> None:
-        """``identify``: (channel, value) -> what makes the address one."""
+    def __init__(self, dialect: Dialect, outbox: Outbox, identify: Callable[[str, str], str] = same) -> None:
+        """``outbox``: hears of what is dropped. ``identify``: (channel, value) -> what makes the address one."""
+        self._outbox = outbox
         self.identify = identify
         given, insert = dialect.given, dialect.insert
         types = ("key", "tenant", "recipient", "channel", "value")
@@ -107,7 +110,7 @@ class Addresses:
         )
         self._drop = condemned.values(
             invalidated_at=r.at, reason=r.reason, refused_by=r.by, quarantined_at=None
-        ).returning(_a.id)
+        ).returning(*DROPPED)
         self._set_apart = (
             condemned.where(_a.quarantined_at.is_(None))
             .values(quarantined_at=r.at, reason=r.reason, refused_by=r.by)
@@ -206,22 +209,18 @@ class Addresses:
                 owned.sort(key=_place)
         return result
 
-    def invalidate(
-        self, connection: sa.Connection, items: Sequence[Invalidation], tenant: str | None, now: int
-    ) -> int:
-        """Drop what was registered before the proof; how many were."""
-        return len(self.drop(connection, items, tenant, now))
-
     def drop(
         self, connection: sa.Connection, items: Sequence[Invalidation], tenant: str | None, now: int
-    ) -> set[int]:
-        """Drop what was registered before the proof, or set it apart where that is doubted; which were."""
-        found: set[int] = set()
+    ) -> dict[int, OutboxRow]:
+        """Drop what was registered before the proof, or set it apart where that is doubted; events of the dropped."""
+        gone: dict[int, OutboxRow] = {}
         for doubted, statement in ((False, self._drop), (True, self._set_apart)):
             if some := [item for item in items if item.doubted is doubted]:
                 parameters = self._dropped.bind(_latest(some, now)) | {"b_tenant": tenant}
-                found.update(connection.execute(statement, parameters).scalars())
-        return found
+                found = connection.execute(statement, parameters).all()
+                if not doubted:
+                    gone = self._outbox.dropped(connection, found, now)
+        return gone
 
     # --- moving -----------------------------------------------------------------------------------------------
 

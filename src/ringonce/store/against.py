@@ -185,6 +185,7 @@ class AgainstAddresses:
         """Drop, set apart and replace; where notifications go now: (address, generation)."""
         ledger.invalidations.sort(key=lambda item: item.address_id)
         gone = self._addresses.drop(connection, ledger.invalidations, None, ledger.now)
+        ledger.dropped |= gone
         here = {item.row.id: item.row.address for item in items}
         found: dict[UUID, tuple[int, int]] = {}
         successors: dict[tuple[int, str], tuple[int, int] | None] = {}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from ringonce.model.receipt import AddressReport
+    from ringonce.ports import OutboxRow
     from ringonce.store.addresses import Addresses
     from ringonce.store.dialect import Dialect
 
@@ -58,8 +59,11 @@ class Blocks:
         channels: Collection[str],
         reports: Sequence[AddressReport],
         now: int,
-    ) -> int:
-        """Carry reports out in the order of their times; how many addresses were dropped or live again."""
+    ) -> tuple[int, list[OutboxRow]]:
+        """Carry reports out in the order of their times.
+
+        How many addresses were dropped or live again, and what tells of the dropped.
+        """
         tenants = connection.execute(self._tenants).scalars().all()
         keys = {
             address_key(tenant, channel, self._addresses.identify(channel, value)): value
@@ -71,6 +75,7 @@ class Blocks:
         for key, id_, value in connection.execute(self._known, {"keys": self._dialect.listed(sorted(keys))}):
             meant.setdefault(keys[key], []).append((id_, value))
         count = 0
+        told: list[OutboxRow] = []
         for report in sorted(reports, key=lambda one: now if one.at is None else one.at):
             found = meant.get(report.value, [])
             # A clock that is ahead of ours would prove things that have not happened.
@@ -78,8 +83,10 @@ class Blocks:
             if report.blocked:
                 proof = None if report.at is None else at
                 items = [Invalidation(id_, value, REASON, proof) for id_, value in found]
-                count += self._addresses.invalidate(connection, items, None, at)
+                gone = self._addresses.drop(connection, items, None, at)
+                count += len(gone)
+                told += gone.values()
             elif found:
                 ids = self._dialect.listed(sorted(id_ for id_, _ in found))
                 count += len(connection.execute(self._revive, {"ids": ids, "b_at": at}).all())
-        return count
+        return count, told

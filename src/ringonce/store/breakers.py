@@ -14,6 +14,7 @@ from ringonce.core.breaker import GOOD_FOR, Proposed, Step, Window, propose, res
 from ringonce.model.notification import Address
 from ringonce.model.proposals import MASS_INVALIDATION
 from ringonce.ports import BreakerState, Lifted
+from ringonce.store.outbox import DROPPED
 from ringonce.store.schema import QUARANTINED, Words, addresses, breakers, lanes, notifications
 from ringonce.store.values import clean, dump, load
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from ringonce.ports import Proposal
+    from ringonce.ports import OutboxRow, Proposal
     from ringonce.store.dialect import Dialect
+    from ringonce.store.outbox import Outbox
 
 _a, _b, _n = addresses.c, breakers.c, notifications.c
 COLUMNS = (
@@ -35,8 +37,9 @@ COLUMNS = (
 class Breakers:
     """Statements, built once."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, outbox: Outbox) -> None:
         self._dialect = dialect
+        self._outbox = outbox
         insert, among = dialect.insert, dialect.among
         name, now = sa.bindparam("b_name", type_=Words), sa.bindparam("b_now", type_=sa.BigInteger)
         columns = {column.name: sa.bindparam(f"b_{column.name}", type_=column.type) for column in breakers.c}
@@ -85,7 +88,7 @@ class Breakers:
             sa.update(addresses)
             .where(theirs)
             .values(quarantined_at=None, invalidated_at=now)
-            .returning(_a.id)
+            .returning(*DROPPED)
         )
         self._resume = (
             sa.update(lanes)
@@ -157,8 +160,10 @@ class Breakers:
 
     # --- people -----------------------------------------------------------------------------------------------
 
-    def lift(self, connection: sa.Connection, names: Sequence[str], now: int, *, drop: bool) -> Lifted:
-        """A person has decided."""
+    def lift(
+        self, connection: sa.Connection, names: Sequence[str], now: int, *, drop: bool
+    ) -> tuple[Lifted, list[OutboxRow]]:
+        """A person has decided; what tells of the dropped."""
         listed: dict[str, Any] = {"names": self._dialect.listed(sorted({clean(name) for name in names}))}
         tripped = list(connection.execute(self._tripped, listed).scalars())
         for name in tripped:
@@ -167,7 +172,8 @@ class Breakers:
         decided = self._drop if drop else self._release
         changed = connection.execute(decided, listed | ({"b_now": now} if drop else {})).all()
         connection.execute(self._resume, listed | {"b_now": now})
-        return Lifted(bool(tripped), len(changed))
+        told = list(self._outbox.dropped(connection, changed, now).values()) if drop else []
+        return Lifted(bool(tripped), len(changed)), told
 
     def quarantined(
         self, connection: sa.Connection, names: Sequence[str] | None, after: int, limit: int

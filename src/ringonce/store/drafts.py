@@ -68,6 +68,7 @@ class Drafts:
         self._intake = intake
         self._settler = settler
         self._listed = dialect.listed
+        self._among = dialect.among(_f.notification_id, "b_ids")
         key = _f.key == sa.bindparam("b_key", type_=_f.key.type)
         columns = ("key", "tenant", "channel", "name", "notification_id", "scenario", "mode")
         at = sa.bindparam("b_at", type_=sa.BigInteger)
@@ -189,6 +190,8 @@ class Drafts:
         for column, value in equal.items():
             if value is not None:
                 statement = statement.where(column == value)
+        if query.ids:
+            statement = statement.where(self._among)
         if query.states == (DraftState.DRAFT,):
             statement = statement.where(WAITING)  # few among many that are published
         if query.states:
@@ -199,7 +202,7 @@ class Drafts:
             statement = statement.where(sa.or_(_f.created_at < edge, older))
         page = sa.literal_column(str(int(query.limit)), sa.Integer)
         ordered = statement.order_by(_f.created_at.desc(), _f.notification_id.desc()).limit(page)
-        found = c.execute(ordered).all()
+        found = c.execute(ordered, {"b_ids": self._listed(query.ids)} if query.ids else {}).all()
         listed = {"ids": self._listed([values[0] for values in found])}
         calls, notes = defaultdict(list), defaultdict(list)
         if found:

@@ -238,6 +238,7 @@ class Erasure:
         """Forget where they were reached, and their inbox."""
         bound = {"b_tenant": clean(tenant), "names": self._dialect.listed(names.recipients)}
         connection.execute(self._forget, bound | {"b_recipient": names.id})
+        self._settler.outbox.forget(connection, clean(tenant), names.id)
         self._settler.failures.forget(connection, clean(tenant), names.recipients)
         self._settler.inboxes.forget(connection, tenant, names.id)
 

@@ -6,13 +6,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from ringonce.model.receipt import Fate, Received
+from ringonce.store.outbox import hand_over
 from ringonce.store.upkeep import one_rows_fault
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from ringonce.model.receipt import AddressReport, Arrival
-    from ringonce.ports import Decide
+    from ringonce.ports import Decide, Tell
     from ringonce.store.backend import Backend
     from ringonce.store.blocks import Blocks
     from ringonce.store.duties import Duties
@@ -80,10 +81,17 @@ class Incoming:
         return await self.backend.run(lambda c: self._receipts.prune(c, at))
 
     async def block(
-        self, channels: Collection[str], reports: Sequence[AddressReport], *, now: int | None = None
+        self,
+        channels: Collection[str],
+        reports: Sequence[AddressReport],
+        *,
+        now: int | None = None,
+        tell: Tell | None = None,
     ) -> int:
         """Drop addresses of these channels whose people blocked us; let those live again that do so no more."""
         at = self.backend.clock(now)
-        return await self.backend.run(
+        count, told = await self.backend.run(
             lambda c: self._blocks.take(c, channels, reports, self._duties.time(c, at))
         )
+        hand_over(told, tell)
+        return count

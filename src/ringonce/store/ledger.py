@@ -25,6 +25,7 @@ class Ledger:
         self.notes: list[tuple[UUID, Note]] = []
         self.outbox: list[OutboxRow] = []
         self.invalidations: list[Invalidation] = []
+        self.dropped: dict[int, OutboxRow] = {}
         self.moves: list[tuple[UUID, Invalidation]] = []
         self.pauses: list[LanePause] = []
         self.began: set[str] = set()
@@ -61,7 +62,13 @@ class Ledger:
             self.counters[key] = self.counters.get(key, 0) + 1
 
     def told(self, settled: list[Settled]) -> list[Settled]:
-        """Which of them began a pause: the first that named it, so that people are told once."""
+        """Which of them began a pause or dropped an address: the first that named it, so that people are told once."""
+        for index, one in enumerate(settled if self.dropped else ()):
+            write = one.write
+            if write is not None and write.invalidate:
+                gone = (self.dropped.pop(verdict.address_id, None) for verdict in write.invalidate)
+                outbox = (*write.outbox, *(row for row in gone if row is not None))
+                settled[index] = replace(one, write=replace(write, outbox=outbox))
         for index, one in enumerate(settled if self.began else ()):
             pauses = () if one.write is None else one.write.pauses
             if began := tuple(sorted(self.began.intersection(pause.lane for pause in pauses))):

@@ -33,7 +33,7 @@ from ringonce.store.rows import (
     state_values,
     unanswered,
 )
-from ringonce.store.schema import attempts, dispatch, notifications, outbox, timeline
+from ringonce.store.schema import attempts, dispatch, notifications, timeline
 from ringonce.store.values import digest, dump
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ringonce.store.against import AgainstAddresses
     from ringonce.store.dialect import Dialect
     from ringonce.store.duties import Duties
+    from ringonce.store.outbox import Outbox
 
 
 class LostUpdateError(Exception):
@@ -91,13 +92,11 @@ class Locked:
 class Settler:
     """The statements, built once."""
 
-    def __init__(
-        self, dialect: Dialect, verdicts: AgainstAddresses, duties: Duties, outbox_kinds: frozenset[str]
-    ) -> None:
+    def __init__(self, dialect: Dialect, verdicts: AgainstAddresses, duties: Duties, outbox: Outbox) -> None:
         self._dialect = dialect
         self._against = verdicts
         self._duties = duties
-        self._kinds = outbox_kinds
+        self.outbox = outbox
         self.inboxes = Inboxes(dialect)
         self.failures = Failures(dialect)
         self._refs = ProviderRefs(dialect)
@@ -187,31 +186,6 @@ class Settler:
             names, sa.select(*(k[name] for name in names)).where(sa.true())
         )
         self._delete = sa.delete(dispatch).where(among(d.id, "ids"))
-
-        self._events = given(
-            "r",
-            event_key=outbox.c.event_key.type,
-            event_id=sa.Text,
-            kind=sa.Text,
-            key=sa.Text,
-            payload=sa.Text,
-        )
-        o = self._events.c
-        self._publish = (
-            insert(outbox)
-            .from_select(
-                ["event_key", "event_id", "kind", "key", "payload", "created_at"],
-                sa.select(
-                    o.event_key,
-                    o.event_id,
-                    o.kind,
-                    o.key,
-                    o.payload,
-                    sa.bindparam("b_now", type_=sa.BigInteger),
-                ).where(sa.true()),
-            )
-            .on_conflict_do_nothing(index_elements=["event_key"])
-        )
 
     # --- lock -----------------------------------------------------------------------------------------------
 
@@ -406,13 +380,7 @@ class Settler:
 
     def publish(self, connection: sa.Connection, rows: Sequence[OutboxRow], now: int) -> None:
         """Insert events of ours that somebody subscribed to, each once."""
-        values = [
-            (digest(row.event_id), row.event_id, row.kind, row.key, dump(row.payload))
-            for row in rows
-            if row.kind in self._kinds
-        ]
-        if values:
-            connection.execute(self._publish, self._events.bind(values) | {"b_now": now})
+        self.outbox.publish(connection, rows, now)
 
     def note(self, connection: sa.Connection, notes: Sequence[tuple[UUID, Note]], now: int) -> None:
         """Insert timeline entries."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ringonce.model.policy import DAY
+from ringonce.store.outbox import hand_over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from ringonce.model.audit import AuditQuery, AuditRow, FailureCount
     from ringonce.model.keeping import Sealed
     from ringonce.model.notification import Address
-    from ringonce.ports import BreakerState, LanePause, LaneState, Lifted, Query
+    from ringonce.ports import BreakerState, LanePause, LaneState, Lifted, Query, Tell
     from ringonce.store.backend import Backend
     from ringonce.store.breakers import Breakers
     from ringonce.store.credentials import Kept
@@ -100,12 +101,16 @@ class SmallTables:
         """The credentials whose verdicts were watched."""
         return await self.backend.run(self._breakers.states, write=False)
 
-    async def lift(self, names: Sequence[str], *, drop: bool, now: int | None = None) -> Lifted:
+    async def lift(
+        self, names: Sequence[str], *, drop: bool, now: int | None = None, tell: Tell | None = None
+    ) -> Lifted:
         """Decide what is in quarantine."""
         at = self.backend.clock(now)
-        return await self.backend.run(
+        lifted, told = await self.backend.run(
             lambda c: self._breakers.lift(c, names, self._duties.time(c, at), drop=drop)
         )
+        hand_over(told, tell)
+        return lifted
 
     async def overrides(self) -> dict[str, Mapping[str, object]]:
         """Settings changed at run time."""

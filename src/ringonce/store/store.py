@@ -26,6 +26,7 @@ from ringonce.store.looks import Looks
 from ringonce.store.lots import Lots
 from ringonce.store.migrate import upgrade
 from ringonce.store.moves import Moves
+from ringonce.store.outbox import Outbox, hand_over
 from ringonce.store.people import People
 from ringonce.store.pruning import Pruning
 from ringonce.store.reading import GROUPS, Reading
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         Row,
         Settled,
         Sibling,
+        Tell,
     )
     from ringonce.store.backend import Work
 
@@ -94,13 +96,14 @@ class SqlStore(Upkeep, SmallTables, Incoming, DraftTable):
         self._clock = backend.clock
         self._duties = Duties(dialect)
         self._kept = Kept(dialect)
-        self._addresses = Addresses(dialect, identify)
+        outbox = Outbox(dialect, outbox_kinds)
+        self._addresses = Addresses(dialect, outbox, identify)
         self._floor = Floor()
         self._claims = Claims(dialect, self._floor)
         self._lots = Lots(dialect, self._claims)
-        self._breakers = Breakers(dialect)
+        self._breakers = Breakers(dialect, outbox)
         against = AgainstAddresses(dialect, self._addresses, self._breakers)
-        self._settler = Settler(dialect, against, self._duties, outbox_kinds)
+        self._settler = Settler(dialect, against, self._duties, outbox)
         self._inboxes = self._settler.inboxes
         self._siblings = Siblings(dialect)
         self._changes = Changes(backend, self._settler, Verdicts(dialect, outbox_kinds))
@@ -185,13 +188,18 @@ class SqlStore(Upkeep, SmallTables, Incoming, DraftTable):
         )
 
     async def invalidate(
-        self, items: Sequence[Invalidation], *, tenant: str | None = None, now: int | None = None
+        self,
+        items: Sequence[Invalidation],
+        *,
+        tenant: str | None = None,
+        now: int | None = None,
+        tell: Tell | None = None,
     ) -> int:
         """Drop addresses registered before the proof."""
         at = self._clock(now)
-        return await self._run(
-            lambda c: self._addresses.invalidate(c, items, tenant, self._duties.time(c, at))
-        )
+        gone = await self._run(lambda c: self._addresses.drop(c, items, tenant, self._duties.time(c, at)))
+        hand_over(gone.values(), tell)
+        return len(gone)
 
     # --- recipients and their inboxes --------------------------------------------------------------------------
 
