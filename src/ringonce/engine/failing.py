@@ -137,25 +137,30 @@ class Failing:
         else:
             wanted, following = list(dict.fromkeys(ids)), None
             rows = await store.search(Query(ids=tuple(wanted), tenant=tenant, limit=len(wanted)))
+        keys = await self._keys(rows)
+        events = {row.id: _meant(event, draft=row.id in keys) for row in rows}
         if dry_run:
             now = await store.now()
-            said = {row.id: decide.step(row, event, now).refused for row in rows}
+            said = {row.id: decide.step(row, events[row.id], now).refused for row in rows}
         else:
-            said = await self._carry_out(event, rows, only_failures=ids is None)
+            said = await self._carry_out(events, rows, keys, only_failures=ids is None)
         return Verdicts(tuple(Decided(id_, said.get(id_, UNKNOWN)) for id_ in wanted), following)
 
     async def _carry_out(
-        self, event: Retry | Discard, rows: Sequence[Row], *, only_failures: bool
+        self,
+        events: Mapping[UUID, Retry | Discard],
+        rows: Sequence[Row],
+        keys: Mapping[UUID, str],
+        *,
+        only_failures: bool,
     ) -> dict[UUID, Refusal | None]:
         """One transaction; then workers wake up. Who was selected as a failure must still be one."""
         if not rows:
             return {}
         decide: Decide = _of_failures(self.engine.decide) if only_failures else self.engine.decide
-        changes = [Change(row.id, event) for row in rows]
-        if isinstance(event, Discard) and (keys := await self._keys(rows)):
-            # A draft that is let be is rejected, and says so under its key.
+        if keys:
             decide = _of_drafts(decide, keys)
-            changes = [Change(row.id, replace(event, draft=row.id in keys)) for row in rows]
+        changes = [Change(row.id, events[row.id]) for row in rows]
         settled = await self.engine.store.settle(changes, decide)
         report(self.engine.telemetry, *settled)
         said = {
@@ -171,6 +176,11 @@ class Failing:
         ids = tuple(row.id for row in rows if row.event_type == TYPE)
         found = await self.engine.store.drafts(DraftQuery(ids=ids, limit=len(ids))) if ids else []
         return {draft.row.id: draft.key for draft in found}
+
+
+def _meant(event: Retry | Discard, *, draft: bool) -> Retry | Discard:
+    """What is asked, said of a draft: let be it is rejected, and sent it is not published twice."""
+    return replace(event, draft=draft) if isinstance(event, Discard) else replace(event, reply=draft)
 
 
 def _of_drafts(decide: Decide, keys: Mapping[UUID, str]) -> Decide:
