@@ -360,7 +360,7 @@ class Ringonce(Failing, People, Quarantine, Drafts):
         if unknown := [key for key, value in changes.items() if value is None and key not in now]:
             change(entry.channel, dict.fromkeys(unknown, False))
         configured = entries(self.config)[name].channel
-        refuse_lookup(change(configured, wanted), looks_up=entry.provider.looks_up)
+        refuse_lookup(change(configured, wanted), looks_up=entry.provider.looks_up and not entry.ways)
         await self.store.override(name, changes)
         if changes.get("enabled") is True:
             await self.release_quarantined(name)

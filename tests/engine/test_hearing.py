@@ -53,6 +53,16 @@ def test_each_connection_is_kept_once() -> None:
     assert [center.port for center, _ in wire.ears] == [1, 2]
 
 
+async def test_another_provider_of_a_channel_is_heard() -> None:
+    """Delivery reports of the provider that is only asked when the first refuses are taken like those of the first."""
+    ring, wire = heard_by({"sms": {"providers": [sms(1), sms(2)]}})
+    async with ring:
+        [_, (center, ear)] = wire.ears
+        assert center.port == 2
+        await ear([SmsDelivered("id:1 stat:DELIVRD", 4)])
+        assert ring.telemetry.value("ringonce_receipts_total", channel="sms~smpp2") == 1
+
+
 async def test_what_a_provider_can_not_read_does_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bug in reading a report is logged and the report acknowledged: it would come again for ever."""
 

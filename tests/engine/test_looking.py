@@ -162,6 +162,14 @@ async def test_a_look_whose_lease_is_lost_decides_nothing_but_an_arrival(ring: R
     assert (life.row.state.status, life.row.state.assumed, life.row.lease) == ("sent", False, None)
 
 
+async def test_lookup_is_refused_where_several_could_have_been_asked(ring: Ringonce) -> None:
+    """A look asks one provider: that it knows nothing of a call to another one is no proof, at run time neither."""
+    ways = {"providers": [{"provider": "sandbox"}] * 2, "in_doubt": "hold"}
+    async with Ringonce({**CONFIG, "channels": {"box": ways}}) as several:
+        with pytest.raises(ConfigError, match="one of resend, assume_sent, hold"):
+            await several.change_channel("box", {"in_doubt": "lookup"})
+
+
 async def test_lookup_is_refused_where_nobody_can_be_asked() -> None:
     """A provider that can not be asked refuses in_doubt = lookup at start-up and at run time, with the mend."""
     channels = {"box": {"provider": "sandbox", "in_doubt": "lookup"}}

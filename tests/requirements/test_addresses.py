@@ -207,6 +207,27 @@ async def test_D06_k_channels_that_share_an_account_stop_together(start: Start) 
     assert await system.ring.quarantined() == []
 
 
+async def test_D06_l_a_person_decides_about_each_provider_of_a_channel(start: Start) -> None:
+    """What the provider behind a refusing first one called dead is seen and decided by its channel, or its own name."""
+    ways = [{"provider": "sandbox", "script": script} for script in ("disabled", "invalid_recipient:drop")]
+    system = await start(sms={"providers": ways, "concurrency": 1})
+    for number in range(24):
+        await system.accept("sms", f"sms-{number}")
+
+    async def stopped() -> bool:
+        return bool((await system.ring.channels())[0]["paused"])
+
+    async with system.working(system.ring):
+        await system.until(stopped)
+    apart = await system.ring.quarantined("sms")
+    assert len(apart) == len(await system.ring.quarantined()) >= 20
+    assert await system.ring.quarantined("sms~sandbox2") == apart
+    assert await system.ring.drop_quarantined("sms") == len(apart)
+    assert await system.ring.quarantined() == []
+    (channel,) = await system.ring.channels()
+    assert [one["paused"] for one in channel["providers"]] == [True, False]  # type: ignore[attr-defined]
+
+
 async def test_B01_t_a_wrong_environment_takes_no_device(start: Start, apple: ApnsApi) -> None:
     """APNs calls every token of another environment BadDeviceToken: after twenty none is lost, and a person is told."""
     system = await start(push=apns(apple))

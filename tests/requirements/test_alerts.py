@@ -129,6 +129,18 @@ async def test_alerts_about_alerts_are_not_sent(start: Start, caplog: pytest.Log
     await several(system, 1)
 
 
+async def test_alerts_are_no_high_priority_type(start: Start) -> None:
+    """Also where `[audit]` names the alerts' own type, the end of one leads to no other one."""
+    system = await watched(start, dead=DEAD)
+    system.config["channels"]["ops"] = {**DEAD, "backoff": {"kind": "fixed", "base": "10ms", "jitter": 0}}
+    system.config["audit"] = {"types": [TYPE]}
+    await system.reconfigure()
+    await fail(system, 1)
+    await several(system, 1)
+    await system.work()
+    await several(system, 1)
+
+
 async def test_what_concerns_the_alert_channel_is_not_sent_over_it(start: Start) -> None:
     """That the alerts' own channel is broken is for the log; that notifications on it failed is sent all the same."""
     system = await watched(start)

@@ -61,6 +61,19 @@ async def redeliver(system: System, id_: UUID) -> None:
     await system.sql(lambda c: c.execute(row))
 
 
+async def test_what_answers_an_erased_person_is_not_written_anew(start: Start) -> None:
+    """The key of a draft whose person was erased is refused, and nothing that is said under it is kept or sent."""
+    system = await start(mail={"provider": "sandbox"})
+    system.config["drafts"] = {"channel": "mail"}
+    await system.reconfigure()
+    draft = (await system.ring.put_draft("ada@example.com", "Dear Ada")).draft
+    await system.ring.erase("mail:ada@example.com")
+    with pytest.raises(ConflictError, match="was erased"):
+        await system.ring.put_draft("ada@example.com", "Dear Ada, once more", mode="auto")
+    life = await system.ring.get(draft.row.id)
+    assert (life.row.state.status, life.content.text) == ("cancelled", None)
+
+
 async def published(system: System, key: str = KEY, text: str = "Thank you!") -> UUID:
     """A draft that was sent."""
     await system.ring.put_draft(key, text)

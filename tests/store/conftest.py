@@ -1,4 +1,4 @@
-"""Every store test runs over both databases, with every library that may open them."""
+"""Every store test runs over both databases: quickly with one library each, at length with all that may open them."""
 
 import asyncio
 import shutil
@@ -48,8 +48,9 @@ def pg_shared(pg_server: Database, pg_template: Database) -> Iterator[Database]:
 @pytest.fixture
 def pg_empty(pg_shared: Database) -> Database:
     """The shared database, empty."""
+    # For tables of a few rows this is twenty times as fast as TRUNCATE, which makes each a new file.
     with pg_shared.connect() as connection:
-        connection.execute(f"TRUNCATE {', '.join(table.name for table in TABLES)}")
+        connection.execute("; ".join(f"DELETE FROM {table.name}" for table in TABLES))
     return pg_shared
 
 
@@ -92,7 +93,13 @@ def kept(
 
 
 @pytest.fixture(
-    params=[MEMORY, *FILES, *SERVERS, *(pytest.param(kind, marks=pytest.mark.debian) for kind in POOLED)]
+    params=[
+        MEMORY,
+        FILES[1],
+        SERVERS[0],
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in (FILES[0], SERVERS[1])),
+        *(pytest.param(kind, marks=pytest.mark.debian) for kind in POOLED),
+    ]
 )
 def fresh(request: pytest.FixtureRequest) -> tuple[SqlStore, bool]:
     """A store on an empty database, and whether the test has to open and close it."""

@@ -76,6 +76,17 @@ async def test_a_report_before_our_commit_waits_for_it(world: World, named: bool
     assert await again(world) == []
 
 
+@pytest.mark.parametrize("account", ["", "firm", "stranger"], ids=["the first", "another", "nobody's"])
+async def test_each_provider_of_a_channel_reports(world: World, account: str) -> None:
+    """With our reference any provider of the channel may report what it was asked to send, and nobody else."""
+    id_ = await world.one()
+    await world.send()
+    told = arrival(of(id_, "failed", outcome=FAILED), account, "email~other" if account else "email")
+    accounts = {**ACCOUNTS, "email~other": "firm", "emails": "stranger"}
+    (one,) = await world.store.receive([told], world.decide, accounts, now=world.now)
+    assert one.fate is (Fate.UNKNOWN if account == "stranger" else Fate.TAKEN)
+
+
 async def test_what_is_taken_once_is_taken_once(world: World) -> None:
     """A report that comes twice, at once or later, changes and tells nothing the second time."""
     id_ = await world.one()

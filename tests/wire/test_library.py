@@ -140,6 +140,37 @@ async def test_no_return_in_time_is_a_doubt() -> None:
         await wire.close(0)
 
 
+@pytest.mark.parametrize("close", [False, True], ids=["its time is over", "shutdown"])
+async def test_what_was_called_unsent_never_rings(close: bool) -> None:
+    """Who gave up while the library was still getting ready was told that nothing was sent: then it does not ring."""
+    wire, gate = LibraryWire(threads=1), threading.Event()
+    ready, ended = threading.Event(), threading.Event()
+
+    class Slow(Bell):
+        def __bool__(self) -> bool:
+            """Asked just before it is rung."""
+            ready.set()
+            gate.wait(DEADLINE)
+            return True
+
+        def __del__(self) -> None:
+            """Its call has let go of it."""
+            ended.set()
+
+    sys.modules["belfry"].Tower.slow = staticmethod(lambda: Slow(True))
+    asked = asyncio.create_task(ask(wire, call(name="belfry:Tower.slow", timeout=DEADLINE if close else 0.2)))
+    assert await asyncio.to_thread(ready.wait, DEADLINE)
+    if close:
+        await wire.close(0)
+    [answer] = await asked
+    assert isinstance(answer, NoAnswer)
+    assert not answer.sent
+    gate.set()
+    assert await asyncio.to_thread(ended.wait, DEADLINE)
+    assert RUNG == []
+    await wire.close(0)
+
+
 async def test_the_end(wire: LibraryWire) -> None:
     """At the end what runs is given up as a doubt, and nothing more is begun."""
     gate = threading.Event()

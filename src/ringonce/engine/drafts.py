@@ -136,6 +136,7 @@ class Drafts:
         plan = Planning(engine, new, by)
 
         def renew(draft: Draft, now: int) -> Sequence[TransitionEvent]:
+            self._reachable(key, draft)  # it is found under its key here, also when that has no name any more
             return renewal(draft, written, by_whom, by, version, edits, now)
 
         draft, settled = await engine.store.put_draft(new, plan, keyed(engine.decide, key), renew)
@@ -241,15 +242,18 @@ class Drafts:
         if existing is None:
             return key if to is None else to
         row = existing.row
-        entry = self.engine.channels.get(row.channel)
-        if row.address is None and (entry is None or not entry.provider.stored):
-            raise ConflictError(
-                f"draft {existing.key!r} has no address any more: whom it was for was erased",
-                code="already_final",
-            )
+        self._reachable(key, existing)
         if to is not None:
             return to
         return row.recipient if row.address is None else row.address.value
+
+    def _reachable(self, key: str, draft: Draft) -> None:
+        """Raises ConflictError: whom it was for was erased."""
+        entry = self.engine.channels.get(draft.row.channel)
+        if draft.row.address is None and (entry is None or not entry.provider.stored):
+            raise ConflictError(
+                f"draft {key!r} has no address any more: whom it was for was erased", code="already_final"
+            )
 
 
 class Planning:

@@ -27,7 +27,7 @@ def listen(engine: Engine) -> None:
     if not isinstance(engine.wire, Hearing):
         return
     channels: dict[SmsCenter, dict[str, str]] = {}
-    for name, entry in engine.channels.all().items():
+    for name, entry in engine.channels.ways().items():
         center = entry.provider.hears()
         if center is not None:
             account = entry.channel.account or entry.provider.account
@@ -46,7 +46,7 @@ class _Ear:
     async def __call__(self, delivered: Sequence[SmsDelivered]) -> None:
         context = Context(self._engine.clock.now())
         for channel in self._channels:
-            entry = self._engine.channels.get(channel)
+            entry = self._engine.channels.way(channel)
             reports = (
                 [] if entry is None else [one for told in delivered for one in _read(entry, told, context)]
             )

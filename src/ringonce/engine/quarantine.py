@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ringonce.core.lane import of_account
+from ringonce.engine.witness import credential_of
 from ringonce.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -55,10 +56,14 @@ class Quarantine:
         return lifted.addresses
 
     def _credentials(self, channel: str) -> list[str]:
-        """The names under which the verdicts of a channel are weighed, also those it had before it got an account."""
-        entry = self.engine.channels.get(channel)
+        """The names under which the verdicts of a channel are weighed: of each of its providers.
+
+        Also those that it had before it got an account.
+        """
+        entry = self.engine.channels.way(channel)
         if entry is None:
             known = ", ".join(self.engine.channels.all()) or "none"
             raise NotFoundError(f"no channel {channel!r}", field="channel", mend=f"configured: {known}")
         account = entry.channel.account
-        return [channel, of_account(account)] if account else [channel]
+        own = [channel, of_account(account)] if account else [channel]
+        return [*own, *(credential_of(one.channel) for one in entry.ways)]

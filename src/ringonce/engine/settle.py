@@ -423,6 +423,8 @@ def _alert(
             continue
         if kind not in END_KINDS:
             alike.setdefault((kind, channel, tenant, code), []).append(text)
+        elif row.event_type == ALERT:
+            continue
         elif write.failure is not None:
             telemetry.alert(
                 "priority_failed",
@@ -432,5 +434,5 @@ def _alert(
                 code=code,
                 notification=str(row.id),
             )
-        elif row.event_type != ALERT:
+        else:
             alike.setdefault((kind, channel, tenant, code), []).append(text)

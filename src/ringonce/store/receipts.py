@@ -17,6 +17,7 @@ import msgspec
 import sqlalchemy as sa
 
 from ringonce.core.journal import message_key, read_reference
+from ringonce.core.lane import WAY
 from ringonce.core.receipts import attempt_of
 from ringonce.model.outcome import Outcome, OutcomeClass
 from ringonce.model.policy import DAY, SECOND
@@ -277,12 +278,13 @@ class _Facts:
         desk, state = item.dispatched, item.state
         running = desk.attempt if desk is not None and desk.started_at is not None else None
         if number is None:
-            if one.channel != item.row.channel and self._accounts.get(item.row.channel) != one.account:
+            if one.channel != item.row.channel and not self._carries(item.row.channel, one.account):
                 return (
                     Fate.UNKNOWN
                 )  # nobody reports about what others sent; of the provider's own id the key says it
             number = attempt_of(
-                known,
+                # Of several providers of a channel each knows its own calls only.
+                [call for call in known if call.account == one.account] or known,
                 revision=revision or 1,
                 message_id=one.message_id,
                 running=running if revision == state.revision else None,
@@ -303,6 +305,13 @@ class _Facts:
             self._arrived.add((id_, number))
         decided = _verdict(told, outcome) if told.outcome == "unknown" else None
         return Change(id_, event, attempt=decided)
+
+    def _carries(self, channel: str, account: str) -> bool:
+        """One of the channel's providers is called with this account."""
+        return any(
+            own == account and (name == channel or name.startswith(channel + WAY))
+            for name, own in self._accounts.items()
+        )
 
     @staticmethod
     def number(change: Change) -> int:

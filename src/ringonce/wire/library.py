@@ -72,12 +72,18 @@ class LibraryWire:
         call = _Call(request, asyncio.get_running_loop(), self._places)
         try:
             call.start()
+        except BaseException:
+            self._places.release()
+            raise
+        try:
             async with asyncio.timeout(request.timeout):
                 return await call.answer
         except TimeoutError:
-            return NoAnswer(Fault.READ_TIMEOUT, sent=call.begun, detail="the library did not return in time")
+            return NoAnswer(
+                Fault.READ_TIMEOUT, sent=call.give_up(), detail="the library did not return in time"
+            )
         except asyncio.CancelledError:
-            return NoAnswer(Fault.READ_TIMEOUT, sent=call.begun, detail="given up at shutdown")
+            return NoAnswer(Fault.READ_TIMEOUT, sent=call.give_up(), detail="given up at shutdown")
 
 
 class _Call(threading.Thread):
@@ -88,6 +94,8 @@ class _Call(threading.Thread):
     ) -> None:
         super().__init__(name="ringonce-library", daemon=True)
         self.begun = False
+        self._given_up = False
+        self._decision = threading.Lock()
         self.answer: asyncio.Future[Answer] = loop.create_future()
         self._request = request
         self._loop = loop
@@ -102,6 +110,18 @@ class _Call(threading.Thread):
             self._said, self._why = record.getMessage(), ""
         elif self._said and not self._why:
             self._why = f" {record.getMessage()}"
+
+    def give_up(self) -> bool:
+        """Nobody waits for it any more: what has not rung by now never will. Whether it may have."""
+        with self._decision:
+            self._given_up = True
+            return self.begun
+
+    def _begin(self) -> bool:
+        """The next thing that happens may ring, unless it was said meanwhile that nothing has."""
+        with self._decision:
+            self.begun = not self._given_up
+            return self.begun
 
     def run(self) -> None:
         """Call, and tell the event loop, if it is still there."""
@@ -121,7 +141,8 @@ class _Call(threading.Thread):
             if not made:
                 return LibraryAnswer(made=False, text=self._told())
             method = getattr(made, self._request.call.name)
-            self.begun = True
+            if not self._begin():
+                return NoAnswer(Fault.NOT_STARTED, sent=False, detail="given up before the call")
             value = _called(method, self._request.call)
         except Exception as error:  # noqa: BLE001 - a library may raise anything
             fault = Fault.RESET_BEFORE_STATUS if self.begun else Fault.NOT_STARTED
