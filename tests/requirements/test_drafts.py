@@ -61,18 +61,6 @@ async def redeliver(system: System, id_: UUID) -> None:
     await system.sql(lambda c: c.execute(row))
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
-async def test_a_reply_that_is_sent_is_no_failure(start: Start, shop: WildberriesApi, dry_run: bool) -> None:
-    """Named among failures and forced, a published reply is refused all the same: it is not published twice."""
-    system = await seller(start, shop)
-    id_ = await published(system)
-    (one,) = (await system.ring.retry_failures([id_], force=True, dry_run=dry_run)).results
-    assert one.refused is not None
-    assert one.refused.code == "already_sent"
-    await system.work()
-    assert (await look(system))["send_attempts"] == 1
-
-
 async def test_what_answers_an_erased_person_is_not_written_anew(start: Start) -> None:
     """The key of a draft whose person was erased is refused, and nothing that is said under it is kept or sent."""
     system = await start(mail={"provider": "sandbox"})
@@ -444,6 +432,10 @@ async def test_C08_a_reply_is_never_sent_twice_by_force(start: Start, shop: Wild
     id_ = await published(system)
     with pytest.raises(ConflictError, match="not published twice"):
         await system.ring.retry(id_, force=True)
+    for dry in (True, False):
+        (said,) = (await system.ring.retry_failures([id_], force=True, dry_run=dry)).results
+        assert said.refused is not None
+        assert said.refused.code == "already_sent"
     assert await jobs(system) == 0
 
 

@@ -15,7 +15,7 @@ from ringonce.model.transition import Discard, Refusal, Retry
 from ringonce.ports import Change, Query, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.engine.engine import Engine
@@ -137,30 +137,23 @@ class Failing:
         else:
             wanted, following = list(dict.fromkeys(ids)), None
             rows = await store.search(Query(ids=tuple(wanted), tenant=tenant, limit=len(wanted)))
-        keys = await self._keys(rows)
-        events = {row.id: _meant(event, draft=row.id in keys) for row in rows}
         if dry_run:
-            now = await store.now()
-            said = {row.id: decide.step(row, events[row.id], now).refused for row in rows}
+            now, keys = await store.now(), await self._keys(rows)
+            said = {row.id: decide.step(row, _meant(event, row, keys), now).refused for row in rows}
         else:
-            said = await self._carry_out(events, rows, keys, only_failures=ids is None)
+            said = await self._carry_out(event, rows, only_failures=ids is None)
         return Verdicts(tuple(Decided(id_, said.get(id_, UNKNOWN)) for id_ in wanted), following)
 
     async def _carry_out(
-        self,
-        events: Mapping[UUID, Retry | Discard],
-        rows: Sequence[Row],
-        keys: Mapping[UUID, str],
-        *,
-        only_failures: bool,
+        self, event: Retry | Discard, rows: Sequence[Row], *, only_failures: bool
     ) -> dict[UUID, Refusal | None]:
         """One transaction; then workers wake up. Who was selected as a failure must still be one."""
         if not rows:
             return {}
         decide: Decide = _of_failures(self.engine.decide) if only_failures else self.engine.decide
-        if keys:
+        if keys := await self._keys(rows):
             decide = _of_drafts(decide, keys)
-        changes = [Change(row.id, events[row.id]) for row in rows]
+        changes = [Change(row.id, _meant(event, row, keys)) for row in rows]
         settled = await self.engine.store.settle(changes, decide)
         report(self.engine.telemetry, *settled)
         said = {
@@ -178,9 +171,11 @@ class Failing:
         return {draft.row.id: draft.key for draft in found}
 
 
-def _meant(event: Retry | Discard, *, draft: bool) -> Retry | Discard:
-    """What is asked, said of a draft: let be it is rejected, and sent it is not published twice."""
-    return replace(event, draft=draft) if isinstance(event, Discard) else replace(event, reply=draft)
+def _meant(event: Retry | Discard, row: Row, drafts: Container[UUID]) -> Retry | Discard:
+    """What it means for one of them: a draft that is sent is never sent again, and one that is let be is rejected."""
+    if row.id not in drafts:
+        return event
+    return replace(event, draft=True) if isinstance(event, Discard) else replace(event, reply=True)
 
 
 def _of_drafts(decide: Decide, keys: Mapping[UUID, str]) -> Decide:
