@@ -125,6 +125,11 @@ def test_attempts(attempt: AttemptRow, text: str) -> None:
             {"attempt": 2, "kind": "failed", "code": "X"},
             "the provider reports attempt 2 as failed (X)",
         ),
+        (
+            "receipt",
+            {"attempt": 2, "kind": "failed", "code": "X", "provider_code": "131000"},
+            "the provider reports attempt 2 as failed (X 131000)",
+        ),
         ("read", {}, "read by the recipient"),
         ("erased", {"by": "ann"}, "the person was erased by ann: their data are gone, this line stays"),
         (

@@ -125,6 +125,13 @@ def test_bad_sender(key: str, value: str) -> None:
     assert error.value.field == key.rstrip("_")
 
 
+def test_a_name_has_a_key_of_its_own() -> None:
+    """Whoever writes the sender's name beside the address is told where it goes."""
+    with pytest.raises(ConfigError) as error:
+        smtp(from_="Shop <shop@example.com>")
+    assert "from_name" in (error.value.mend or "")
+
+
 def test_key_from() -> None:
     """In the configuration the sender's key is ``from``."""
     provider = build("smtp", {"url": URL, "from": "no-reply@shop.example"})

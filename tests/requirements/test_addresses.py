@@ -217,8 +217,12 @@ async def test_D06_l_a_person_decides_about_each_provider_of_a_channel(start: St
     async def stopped() -> bool:
         return bool((await system.ring.channels())[0]["paused"])
 
+    async def counted() -> bool:
+        return system.metric("ringonce_quarantined_addresses", channel="sms") >= 20
+
     async with system.working(system.ring):
         await system.until(stopped)
+        await system.until(counted)
     apart = await system.ring.quarantined("sms")
     assert len(apart) == len(await system.ring.quarantined()) >= 20
     assert await system.ring.quarantined("sms~sandbox2") == apart

@@ -432,6 +432,10 @@ async def test_C08_a_reply_is_never_sent_twice_by_force(start: Start, shop: Wild
     id_ = await published(system)
     with pytest.raises(ConflictError, match="not published twice"):
         await system.ring.retry(id_, force=True)
+    for dry in (True, False):
+        (said,) = (await system.ring.retry_failures([id_], force=True, dry_run=dry)).results
+        assert said.refused is not None
+        assert said.refused.code == "already_sent"
     assert await jobs(system) == 0
 
 

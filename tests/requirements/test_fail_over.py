@@ -187,6 +187,24 @@ async def test_crash_after_the_mark_stays_with_its_provider(start: Start) -> Non
         assert "attempt 2 at vonage" in told
 
 
+async def test_what_lies_with_a_provider_that_is_gone(start: Start) -> None:
+    """When a provider is taken out of its channel, what waited for it goes to the first, but for a doubt about it."""
+    later = {"kind": "fixed", "base": "1h", "jitter": 0}
+    system = await start(sms=two("transient,ok", "ok,timeout,ok", in_doubt="resend", backoff=later))
+    doubt = await system.accept("sms")
+    await system.work()
+    await system.pass_time()
+    certain = await system.accept("sms")
+    assert await system.ring.store.move("sms", SECOND) == 1
+    system.config["channels"]["sms"] = {"provider": "sandbox"}
+    await system.reconfigure()
+    async with system.working(system.ring):
+        await system.ended(certain)
+    assert (await system.view(certain))["status"] == "sent"
+    assert await lane(system, doubt) == SECOND
+    assert await asked(system, doubt) == ["transient,ok", "ok,timeout,ok"]
+
+
 async def test_address_forms_must_be_the_same(start: Start) -> None:
     """Providers that take other addresses, or do something else in doubt, are refused at start-up by their place."""
     for others, why in (

@@ -167,7 +167,9 @@ async def test_A10_a_failed_report_reopens_and_a_delivered_one_confirms(start: S
             )
             assert server.told[-1].reference == f"{bad}.r2"
         assert [one["revision"] for one in await system.dispatched(bad)] == [1, 2]
-        assert "reports attempt 1 as failed" in await system.command("explain", str(bad))
+        assert "reports attempt 1 as failed (NTF_PROVIDER_TRANSIENT 131000)" in await system.command(
+            "explain", str(bad)
+        )
 
 
 async def test_AC7_failed_reports_exhaust_into_a_terminal_failure(start: Start) -> None:

@@ -122,6 +122,42 @@ def test_what_stood_before_gets_the_time_of_its_event(
     assert found == [("x", 77)]
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_database_in_use_comes_through_all_migrations(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Rows in every table that a migration finds come through it, and the drafts count as waiting."""
+    if kind == "sqlite":
+        url = f"sqlite:///{tmp_path / 'x.db'}"
+    else:
+        url = request.getfixturevalue("pg_database").url("psycopg")
+    engine = sa.create_engine(url)
+    filled: dict[str, int] = {}
+    for revision in revisions():
+        with engine.begin() as connection:
+            command.upgrade(_config(connection=connection), revision)
+            tables = set(sa.inspect(connection).get_table_names()) & metadata.tables.keys()
+            for name in tables - filled.keys():
+                known = {column["name"] for column in sa.inspect(connection).get_columns(name)}
+                row = {
+                    key: value for key, value in whole(name.removeprefix("ringonce_")).items() if key in known
+                }
+                into = sa.table(name, *(sa.column(c.name, c.type) for c in metadata.tables[name].c))
+                connection.execute(sa.insert(into).values(row))
+                filled[name] = rows_of(connection, name)
+    with engine.begin() as connection:
+        found = {name: rows_of(connection, name) for name in filled}
+        waiting = connection.execute(sa.text("SELECT waiting FROM ringonce_drafts")).scalars().all()
+    engine.dispose()
+    assert found == filled
+    assert [bool(one) for one in waiting] == [True]
+
+
+def rows_of(connection: sa.Connection, table: str) -> int:
+    """How many rows it has."""
+    return int(connection.execute(sa.select(sa.func.count()).select_from(sa.table(table))).scalar_one())
+
+
 def whole(table: str) -> dict[str, object]:
     """A value for each column of a table that may not be null."""
     made: dict[str, object] = {}

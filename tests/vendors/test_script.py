@@ -4,6 +4,7 @@ import pytest
 
 from ringonce.errors import InputError
 from ringonce.vendors.script import Fault, Plan, Rule, plan, rule
+from ringonce.vendors.standin import arguments
 
 
 class Hand:
@@ -86,3 +87,14 @@ def test_a_rule_that_is_none_says_what_is_possible(text: str) -> None:
         rule(text)
     assert error.value.field == "fault"
     assert error.value.mend
+
+
+def test_a_rule_that_is_none_ends_the_program_with_the_mend(capsys: pytest.CaptureFixture[str]) -> None:
+    """A stand-in as a program names the option and what is possible, and shows no trace."""
+    with pytest.raises(SystemExit) as error:
+        arguments("a server").parse_args(["--fault", "explode"])
+    assert error.value.code == 2
+    told = capsys.readouterr().err
+    assert "--fault" in told
+    assert "'explode' is no fault" in told
+    assert "accept_then_reset" in told

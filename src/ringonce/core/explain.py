@@ -139,7 +139,8 @@ def _note(entry: TimelineEntry) -> str:
         case "looked_up":
             return _look(detail)
         case "receipt":
-            why = f" ({detail['code']})" if detail.get("code") else ""
+            codes = " ".join(str(detail[name]) for name in ("code", "provider_code") if detail.get(name))
+            why = f" ({codes})" if codes else ""
             return f"the provider reports attempt {detail.get('attempt')} as {detail.get('kind')}{why}"
         case "read":
             return "read by the recipient"

@@ -15,7 +15,7 @@ from ringonce.model.transition import Discard, Refusal, Retry
 from ringonce.ports import Change, Query, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
     from uuid import UUID
 
     from ringonce.engine.engine import Engine
@@ -138,8 +138,8 @@ class Failing:
             wanted, following = list(dict.fromkeys(ids)), None
             rows = await store.search(Query(ids=tuple(wanted), tenant=tenant, limit=len(wanted)))
         if dry_run:
-            now = await store.now()
-            said = {row.id: decide.step(row, event, now).refused for row in rows}
+            now, keys = await store.now(), await self._keys(rows)
+            said = {row.id: decide.step(row, _meant(event, row, keys), now).refused for row in rows}
         else:
             said = await self._carry_out(event, rows, only_failures=ids is None)
         return Verdicts(tuple(Decided(id_, said.get(id_, UNKNOWN)) for id_ in wanted), following)
@@ -151,11 +151,9 @@ class Failing:
         if not rows:
             return {}
         decide: Decide = _of_failures(self.engine.decide) if only_failures else self.engine.decide
-        changes = [Change(row.id, event) for row in rows]
-        if isinstance(event, Discard) and (keys := await self._keys(rows)):
-            # A draft that is let be is rejected, and says so under its key.
+        if keys := await self._keys(rows):
             decide = _of_drafts(decide, keys)
-            changes = [Change(row.id, replace(event, draft=row.id in keys)) for row in rows]
+        changes = [Change(row.id, _meant(event, row, keys)) for row in rows]
         settled = await self.engine.store.settle(changes, decide)
         report(self.engine.telemetry, *settled)
         said = {
@@ -171,6 +169,13 @@ class Failing:
         ids = tuple(row.id for row in rows if row.event_type == TYPE)
         found = await self.engine.store.drafts(DraftQuery(ids=ids, limit=len(ids))) if ids else []
         return {draft.row.id: draft.key for draft in found}
+
+
+def _meant(event: Retry | Discard, row: Row, drafts: Container[UUID]) -> Retry | Discard:
+    """What it means for one of them: a draft that is sent is never sent again, and one that is let be is rejected."""
+    if row.id not in drafts:
+        return event
+    return replace(event, draft=True) if isinstance(event, Discard) else replace(event, reply=True)
 
 
 def _of_drafts(decide: Decide, keys: Mapping[UUID, str]) -> Decide:

@@ -38,7 +38,8 @@ class Gauges:
         for name in dict.fromkeys((*self._engine.channels.all(), *sorted(missing | self._gone))):
             self._tell(name, backlog.get(name), lanes, now)
             entry = self._engine.channels.get(name)
-            count = 0 if entry is None else apart.get(credential_of(entry.channel), 0)
+            ways = () if entry is None else (entry, *entry.ways)
+            count = sum(apart.get(credential_of(one.channel), 0) for one in ways)
             self._engine.telemetry.gauge("ringonce_quarantined_addresses", count, channel=name)
         for name in sorted(missing - self._gone):
             self._engine.telemetry.alert(

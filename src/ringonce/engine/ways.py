@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ringonce.core import tally
-from ringonce.core.lane import Lane, spell
+from ringonce.core.lane import WAY, Lane, parse, spell
 from ringonce.core.scope import kind_of
 from ringonce.engine.stopped import stopped
 from ringonce.engine.traffic import lane_of
@@ -14,7 +14,7 @@ from ringonce.model.outcome import OutcomeClass
 from ringonce.model.transition import Answered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ringonce.engine.channels import Channels, Entry
     from ringonce.engine.engine import Engine
@@ -74,6 +74,21 @@ def asked(channels: Channels, entry: Entry, attempt: AttemptRow | None) -> Attem
         return attempt
     way = channels.way(attempt.account) or entry
     return replace(attempt, account=way.account)
+
+
+async def bring_back(engine: Engine, lanes: Iterable[str]) -> None:
+    """What lies with a provider that its channel does not have any more goes to the first that it has.
+
+    Not after a call without a verdict: it stays with the one that was asked, for a person to see.
+    """
+    for name in lanes:
+        lane = parse(name)
+        channel, way, _ = lane.channel.partition(WAY)
+        entry = engine.channels.get(channel) if way else None
+        if entry is None or engine.channels.way(lane.channel) is not None:
+            continue
+        if await engine.store.move(name, spell(Lane(channel, lane.group)), limit=BATCH):
+            engine.notify_workers({channel})
 
 
 class Mover:

@@ -21,7 +21,7 @@ from ringonce.engine.pruner import Pruner
 from ringonce.engine.settle import Settler
 from ringonce.engine.traffic import Traffic
 from ringonce.engine.vault import Vault
-from ringonce.engine.ways import Mover
+from ringonce.engine.ways import Mover, bring_back
 from ringonce.errors import StoreError
 
 if TYPE_CHECKING:
@@ -152,7 +152,9 @@ class Worker:
 
     async def _follow_lanes(self) -> float:
         """Lanes in which something lies although the configuration does not name them (any more) are served too."""
-        self._shared.traffic.found(await self._engine.store.waiting_lanes())
+        lanes = await self._engine.store.waiting_lanes()
+        self._shared.traffic.found(lanes)
+        await bring_back(self._engine, lanes)
         return LANES_EVERY
 
     async def _drain(self, stop: asyncio.Event) -> Drained | None:

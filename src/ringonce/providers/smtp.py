@@ -434,7 +434,8 @@ def _configured(value: str, key: str) -> str:
     try:
         return mime.mailbox(value)
     except InputError as error:
-        raise ConfigError(error.message, field=key, mend=error.mend) from None
+        named = "; the name beside it is from_name" if key == "from" else ""
+        raise ConfigError(error.message, field=key, mend=f"{error.mend}{named}") from None
 
 
 def _bounces(options: SmtpOptions, proofs: tuple[str, ...]) -> tuple[str, str] | None:

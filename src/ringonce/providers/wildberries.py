@@ -101,7 +101,9 @@ class Wildberries(api.Provider):
         """Refuse titles, HTML alone, data, and texts of less than 2 or more than 5,000 characters."""
         super().check(content)
         if len((content.text or "").strip()) < _SHORTEST:
-            raise api.InputError("an answer has two characters", field="content.text", mend="say more")
+            raise api.InputError(
+                "an answer has at least two characters", field="content.text", mend="say more"
+            )
 
     def request(self, message: api.Message, address: api.Address, context: api.Context) -> api.HttpRequest:
         """The call that publishes the answer, or changes the published one."""

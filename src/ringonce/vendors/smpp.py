@@ -324,7 +324,7 @@ def main() -> None:
     parser = arguments("A short message center that fails as it is told.")
     parser.add_argument("--system-id", required=True)
     parser.add_argument("--password", required=True)
-    parser.add_argument("--report", default="", metavar="STATE", help="for example DELIVRD, UNDELIV")
+    parser.add_argument("--report", default="", choices=sorted(_STATES), help="the state that is reported")
     parser.add_argument("--early", action="store_true", help="reports come before the response")
     parser.add_argument("--decimal", action="store_true", help="reports have the id in decimal")
     parser.add_argument("--unknown", action="append", default=[], metavar="NUMBER")

@@ -10,11 +10,12 @@ import struct
 import sys
 import threading
 from abc import ABC, abstractmethod
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import TYPE_CHECKING, Any
 
+from ringonce.errors import InputError
 from ringonce.vendors.ledger import Ledger
-from ringonce.vendors.script import Plan, plan
+from ringonce.vendors.script import Plan, plan, rule
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -169,14 +170,23 @@ def arguments(description: str) -> ArgumentParser:
         action="append",
         default=[],
         metavar="RULE",
+        type=_rule,
         help="for example 503:first=20 (may be repeated)",
     )
     parser.add_argument("--seed", type=int, default=0, help="for the share of faults")
     return parser
 
 
+def _rule(text: str) -> str:
+    try:
+        rule(text)
+    except InputError as error:
+        raise ArgumentTypeError(str(error)) from None
+    return text
+
+
 def common(options: Namespace) -> dict[str, Any]:
-    """What the options that all stand-ins have make of one. Raises InputError for a rule that is none."""
+    """What the options that all stand-ins have make of one."""
     faults: Sequence[str] = options.fault
     return {
         "plan": plan(faults, options.seed),
