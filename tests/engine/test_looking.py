@@ -77,6 +77,24 @@ async def test_found(ring: Ringonce) -> None:
     assert [(one.outcome, one.message_id, one.late) for one in life.attempts] == [("accepted", "m-9", False)]
 
 
+async def test_a_look_that_can_not_be_written_holds_up_no_other(
+    ring: Ringonce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looks are settled together; where a bug stands in the way of one, its neighbours are decided all the same."""
+    bad, good = [(await doubt(ring)).row.id for _ in range(2)]
+    settle = ring.store.settle
+
+    async def failing(changes: list[Change], *rest: Any, **more: Any) -> Any:
+        if any(change.id == bad for change in changes):
+            raise ValueError("a bug")
+        return await settle(changes, *rest, **more)
+
+    monkeypatch.setattr(ring.store, "settle", failing)
+    assert (await looked(ring, good)).row.state.status == "sent"
+    assert ring.telemetry.value("ringonce_alerts_total", kind="bug") >= 1
+    assert (await ring.get(bad)).row.state.status == "in_doubt"
+
+
 @pytest.mark.parametrize(
     ("name", "wrong", "why"),
     [

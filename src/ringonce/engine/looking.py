@@ -15,7 +15,7 @@ from ringonce.engine.credentials import Missing
 from ringonce.engine.exchange import context, message_of
 from ringonce.engine.holding import fence_of
 from ringonce.engine.settle import report
-from ringonce.errors import InputError
+from ringonce.errors import InputError, StoreError
 from ringonce.model.exchange import Request
 from ringonce.model.looking import Finding, Presence
 from ringonce.model.outcome import Code, Outcome, OutcomeClass
@@ -75,11 +75,26 @@ class Looker:
         changes = await asyncio.gather(
             *(self._look(entries[life.row.channel], life, at, began) for life in lives)
         )
-        settled = await shared.store.settle(
-            [change for change in changes if change is not None], self._decide
-        )
-        report(self._telemetry, *settled)
+        await self._settle([change for change in changes if change is not None])
         return BUSY if len(lives) >= AT_ONCE else IDLE
+
+    async def _settle(self, changes: list[Change]) -> None:
+        """All together; should a bug stand in the way of one, the others by themselves. It is looked at again."""
+        try:
+            settled = await self._shared.store.settle(changes, self._decide)
+        except StoreError:
+            raise
+        except Exception:
+            if len(changes) > 1:
+                for change in changes:
+                    await self._settle([change])
+                return
+            log.exception("bug: the look at notification %s can not be written", changes[0].id)
+            self._telemetry.alert(
+                "bug", f"notification {changes[0].id}: its look can not be written, see the log"
+            )
+            return
+        report(self._telemetry, *settled)
 
     async def _look(self, entry: Entry, life: Life, at: int, began: float) -> Change | None:
         """Ask once; None: it could not be asked for want of a credential, and the lease is given back."""
