@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from ringonce.core.explain import Line, explain, iso, story
+from ringonce.core.lane import Lane, spell
 from ringonce.model.notification import Content, State, Status
 from ringonce.model.policy import Budgets, InDoubt
 from ringonce.model.records import AttemptRow, Due, LaneState, Lease, Life, Row, TimelineEntry
@@ -143,6 +144,13 @@ def test_attempts(attempt: AttemptRow, text: str) -> None:
             {"text": "HTTP 503"},
             "no credential could be fetched, so no attempt began: HTTP 503",
         ),
+        ("discarded", {"by": "ann", "reason": "too old"}, "looked at and let be by ann: too old"),
+        (
+            "verdict_doubted",
+            {"reason": "mass_invalidation"},
+            "the address was called dead, as too many others were: the verdict is doubted, "
+            + "the address is set apart, and this waits until a person has decided",
+        ),
         ("guard_failed", {"error": "boom"}, "guard failed: error boom"),
         ("released", {}, "released"),
     ],
@@ -218,6 +226,9 @@ def test_what_holds_it_up() -> None:
     for_ever = replace(paused, until=None, reason=None)
     assert later(made, lane=for_ever)[-1] == "waits: channel paused until somebody resumes it"
     assert len(later(made, lane=replace(paused, paused=False))) == 2
+    part = replace(paused, lane=spell(Lane("email", "", "country:44")))
+    told = "waits: country 44 is paused (auth); at 2027-01-15T08:05:00.000Z one call tries it again"
+    assert later(made, lane=part)[-1] == told
     apart = later(made, lane=replace(for_ever, reason="mass_invalidation"))
     assert apart[-2] == "waits: channel paused (mass_invalidation) until somebody resumes it"
     assert apart[-1] == "decide: ringonce recipients quarantine list --channel email"

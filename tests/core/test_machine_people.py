@@ -225,6 +225,8 @@ def test_failed_receipt_reopens() -> None:
     assert [n.kind for n in made.notes] == ["receipt", "reopened"]
     ended = take(SENT, Receipt(1, "failed", out("blocked")))
     assert [e["revision"] for e in emitted(ended)] == [2]
+    told = take(SENT, Receipt(1, "failed", out("blocked", provider_code="131000"))).notes[0]
+    assert told.detail["provider_code"] == "131000"
     assert take(SENT, Receipt(1, "failed", SILENT)).state == SENT
     odd = take(SENT, Receipt(1, "failed", OK)).state
     assert odd.last_error is not None

@@ -98,3 +98,23 @@ def test_spelling() -> None:
         False,
         False,
     ]
+
+
+def test_a_long_key_is_cut_and_told_apart() -> None:
+    """Two keys that begin alike stay two, and neither makes a name that is longer than a lane's may be."""
+    first, second = part("template", "a" * 200), part("template", "a" * 199 + "b")
+    assert first != second
+    assert len(first) == len(second) == len("template:") + 80
+    assert (kind_of(first), part("template", "a")) == ("template", "template:a")
+
+
+def test_where_no_call_is_left_nobody_else_is_asked() -> None:
+    """Under ``on_auth = fail`` a refusal that another provider could answer ends it all the same with the last call."""
+    error = LastError("NTF_PROVIDER_AUTH")
+    state = State(Status.PENDING, 2, attempts=1, next_attempt_at=NOW - 1, open=True, last_error=error)
+    outcome = Outcome(OutcomeClass.AUTH, CODE_OF[OutcomeClass.AUTH], text="no")
+    event = Answered(2, outcome, elsewhere=True)
+    made = step(state, event, NOW, 0.0, Policy(on_auth=OnAuth.FAIL, max_attempts=2))
+    assert (made.state.status, made.state.final) == (Status.FAILED, True)
+    more = step(state, event, NOW, 0.0, Policy(on_auth=OnAuth.FAIL, max_attempts=3))
+    assert not more.state.final

@@ -111,4 +111,5 @@ def test_the_model_stays_frozen(module: object) -> None:
 def test_its_signature_can_be_asked_for() -> None:
     """Also of a class whose types are imported for type checkers only, as ``help`` does."""
     assert next(iter(signature(records.Row).parameters)) == "id"
-    assert list(signature(transition.Answered).parameters) == ["attempt", "outcome", "begun", "excused"]
+    names = ["attempt", "outcome", "begun", "excused", "elsewhere"]
+    assert list(signature(transition.Answered).parameters) == names

@@ -181,7 +181,7 @@ def _refused(
             if begun and tally.heals(g.last_error, outcome):  # at once, with a fresh credential
                 return _wait(g, now, error, effects, notes)
             alert = Alert("auth", scope.told(outcome, error.code, "the provider refuses the credential"))
-            if policy.on_auth is OnAuth.FAIL and not elsewhere:
+            if policy.on_auth is OnAuth.FAIL and (not elsewhere or tally.exhausted(g, policy)):
                 return _end(g, spent, error, (*effects, alert), notes)
             if (pause := scope.pause_of(outcome, now)) is not None:
                 return _wait(g, now, error, (*effects, pause, alert), notes)
