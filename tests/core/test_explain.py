@@ -148,8 +148,10 @@ def test_attempts(attempt: AttemptRow, text: str) -> None:
         (
             "verdict_doubted",
             {"reason": "mass_invalidation"},
-            "the address was called dead, as too many others were: the verdict is doubted, "
-            "the address is set apart, and this waits until a person has decided",
+            (
+                "the address was called dead, as too many others were: the verdict is doubted, "
+                "the address is set apart, and this waits until a person has decided"
+            ),
         ),
         ("guard_failed", {"error": "boom"}, "guard failed: error boom"),
         ("released", {}, "released"),
