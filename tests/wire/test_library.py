@@ -115,6 +115,8 @@ async def test_what_it_logs_goes_into_the_answer_only(
     sys.modules["belfry"].loud = lambda _: Loud(False)  # type: ignore[attr-defined]
     request = replace(call("bell://s3cret@tower-7", name="belfry:loud"), loggers=("belfry",))
     with caplog.at_level(logging.INFO):
+        await ask(wire, request)
+        log.setLevel(logging.NOTSET)  # as a program may do at any time
         [answer] = await ask(wire, request)
         log.warning("somebody else")
         log.debug("as unheard as before")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("ringonce")
 
 THREADS = 8
+ALL = logging.DEBUG - 1
+"""A level that no program sets."""
 LONGEST = 2_000
 """Characters that are kept of what a library says."""
 
@@ -161,8 +163,13 @@ class _KeptBack(logging.Filter):
 
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__()
-        self._level, self._parent = logger.level, logger.parent
-        logger.setLevel(logging.DEBUG)
+        self._logger, self._parent, self._level = logger, logger.parent, logging.NOTSET
+
+    def open(self) -> None:
+        """Let all through to this filter; whatever level the program has set since then is the others'."""
+        if self._logger.level != ALL:
+            self._level = self._logger.level
+            self._logger.setLevel(ALL)
 
     def filter(self, record: logging.LogRecord) -> bool:
         call = threading.current_thread()
@@ -174,8 +181,11 @@ class _KeptBack(logging.Filter):
 
 
 def _listen(logger: logging.Logger) -> None:
-    if not any(isinstance(one, _KeptBack) for one in logger.filters):
-        logger.addFilter(_KeptBack(logger))
+    kept = next((one for one in logger.filters if isinstance(one, _KeptBack)), None)
+    if kept is None:
+        kept = _KeptBack(logger)
+        logger.addFilter(kept)
+    kept.open()
 
 
 _WORD = re.compile(r"[^\W_]{3,}")
