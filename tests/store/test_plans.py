@@ -213,13 +213,13 @@ async def test_verdicts_against_addresses(watched: tuple[World, Explained]) -> N
     world.credential = f"email-{world.now}"
     for limit in (10 * ROWS, 2):  # believed, then doubted
         world.proposal = Proposal(MassInvalidation(proposals=limit), f"p-{limit}", 0)
-        world.now += SECOND
         await accept(world)
         claimed = (await world.claim(ROWS)).rows
         await world.mark(*claimed)
         explained.plans.clear()
         await world.settle(*(world.answer(c, NOBODY) for c in claimed))
         assert explained.blocks() < ROWS * 250
+        world.now += SECOND
     assert len(await world.store.quarantined([world.credential], limit=500)) == 2 * ROWS
     await world.store.breakers()
     assert (await world.store.lift([world.credential], drop=True, now=world.now)).addresses == 2 * ROWS

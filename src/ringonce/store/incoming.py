@@ -47,9 +47,8 @@ class Incoming:
         found = await self._look(sorted({one.key for one in arrivals}), decide, accounts, at)
         fates = {one.key: one for one in found if one.key in new or one.fate is Fate.TAKEN}
         for one in arrivals:
-            # What is new and not found has just been carried out by somebody who looked again.
-            fate = Fate.TAKEN if one.key in new else Fate.DUPLICATE
-            fates.setdefault(one.key, Received(one.key, one.channel, one.report.kind.value, fate))
+            # What is not found has been carried out, by somebody who tells of it, or can not be and is logged.
+            fates.setdefault(one.key, Received(one.key, one.channel, one.report.kind.value, Fate.DUPLICATE))
         return list(fates.values())
 
     async def look_again(
