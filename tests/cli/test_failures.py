@@ -1,7 +1,9 @@
 """Decisions about many terminal failures: what a look tells, batches, and going on where it was broken off."""
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -53,9 +55,7 @@ def test_what_has_expired_would_be_refused(ring: Ring, folder: Path) -> None:
     (folder / "one.jsonl").write_text(json.dumps(lines))
     assert ring("send", "--file", "one.jsonl").code == 0
     ring("worker", "--drain")
-    import sqlite3
-
-    with sqlite3.connect(folder / "ringonce.db") as database:
+    with closing(sqlite3.connect(folder / "ringonce.db")) as database, database:
         database.execute("UPDATE ringonce_notifications SET expires_at = 1")
     (count,) = ring("failures", "retry", "--channel", "dead", "--dry-run", "--json").json["counts"]
     assert (count["refused"], count["count"]) == ("expired", 1)
