@@ -321,3 +321,10 @@ def test_nothing_else_is_discarded(state: State) -> None:
     """What is no terminal failure stays as it is, and the person learns why."""
     made = take(state, Discard("ann"))
     assert (made.state, made.refused and made.refused.code) == (state, "conflict")
+
+
+def test_a_reply_in_doubt_is_not_sent_again_by_force() -> None:
+    """C06: what may be published is looked at before anything else; a person resolves the doubt first."""
+    made = take(HELD, Retry("ann", force=True, reply=True), policy=HOLD)
+    assert (made.refused and made.refused.code, made.state) == ("in_doubt", HELD)
+    assert take(HELD, Retry("ann", force=True), policy=HOLD).refused is None

@@ -29,6 +29,8 @@ def retry(s: State, e: Retry, now: int) -> Refusal | None:
         return Refusal("conflict", "it is sent already; force sends it once more")
     if s.open:
         return _begun(s)
+    if s.unknown and e.reply:
+        return Refusal("in_doubt", f"attempt {_numbers(s)} may have been published; resolve the doubt first")
     if s.unknown and not e.force:
         return Refusal(
             "in_doubt", f"attempt {_numbers(s)} may have arrived; force sends it again all the same"
