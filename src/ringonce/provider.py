@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ringonce.core import callbacks, dkim, dsn, mime, seal, verp
+from ringonce.core.base64url import base64url, from_base64url
 from ringonce.core.classify import JSON_API, Rule, classify
 from ringonce.core.compact import json_bytes
 from ringonce.core.country import country
@@ -106,6 +107,7 @@ __all__ = [
     "SmsCenter",
     "SmsDelivered",
     "SmsRequest",
+    "base64url",
     "callbacks",
     "classify",
     "country",
@@ -118,6 +120,7 @@ __all__ = [
     "es256_key",
     "fits",
     "fresh",
+    "from_base64url",
     "hmac_hex",
     "hmac_sha1_base64",
     "hs256",

@@ -7,12 +7,11 @@ that asked for it, so it is good in every process that knows this key, and ends 
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from ringonce.core.base64url import from_base64url
 from ringonce.core.seal import seal, unseal
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def from_protocols(offered: str) -> str:
         if name.startswith(KEY_PROTOCOL):
             raw = name.removeprefix(KEY_PROTOCOL)
             try:
-                return base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4)).decode()
-            except (binascii.Error, ValueError):
+                return from_base64url(raw).decode()
+            except ValueError:
                 return ""
     return ""

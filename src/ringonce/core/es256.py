@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING
 
+from ringonce.core.base64url import base64url
 from ringonce.core.compact import json_bytes
 from ringonce.errors import ConfigError
 
@@ -39,11 +39,7 @@ def es256(key: EllipticCurvePrivateKey, header: Mapping[str, object], claims: Ma
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-    signed = f"{_base64(json_bytes({**header, 'alg': 'ES256'}))}.{_base64(json_bytes(claims))}"
+    signed = f"{base64url(json_bytes({**header, 'alg': 'ES256'}))}.{base64url(json_bytes(claims))}"
     algorithm = ec.ECDSA(hashes.SHA256(), deterministic_signing=True)
     r, s = decode_dss_signature(key.sign(signed.encode(), algorithm))
-    return f"{signed}.{_base64(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+    return f"{signed}.{base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"

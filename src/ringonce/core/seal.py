@@ -7,12 +7,13 @@ the log of whoever passes it on.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
+
+from ringonce.core.base64url import base64url, from_base64url
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
@@ -25,7 +26,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 def seal(secret: str, purpose: str, *parts: str) -> str:
     """A token of letters, digits, ``-`` and ``_``. One made for another purpose can not be passed off as it."""
     said = json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()
-    return base64.urlsafe_b64encode(_cipher(secret, purpose).encrypt(said, None)).rstrip(b"=").decode("ascii")
+    return base64url(_cipher(secret, purpose).encrypt(said, None))
 
 
 def unseal(secret: str, purpose: str, token: str, *, longest: int = LONGEST) -> tuple[str, ...] | None:
@@ -35,7 +36,7 @@ def unseal(secret: str, purpose: str, token: str, *, longest: int = LONGEST) -> 
     if len(token) > longest or not _TOKEN.fullmatch(token):
         return None
     try:
-        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        raw = from_base64url(token)
         said = _cipher(secret, purpose).decrypt(raw, None)
     except (InvalidTag, ValueError):
         return None

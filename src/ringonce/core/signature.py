@@ -13,6 +13,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from ringonce.core.base64url import base64url
 from ringonce.errors import ConfigError, ForgedError
 
 if TYPE_CHECKING:
@@ -75,8 +76,7 @@ def hs256(token: str, secrets: Sequence[str]) -> dict[str, Any]:
     signed, _, signature = token.rpartition(".")
 
     def sign(secret: bytes) -> str:
-        made = hmac.new(secret, signed.encode(errors="surrogateescape"), hashlib.sha256).digest()
-        return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
+        return base64url(hmac.new(secret, signed.encode(errors="surrogateescape"), hashlib.sha256).digest())
 
     prove(signature.rstrip("="), secrets, sign)
     try:

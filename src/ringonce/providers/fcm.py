@@ -11,7 +11,6 @@ message of data only is simply delivered again.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import re
@@ -44,6 +43,7 @@ from ringonce.provider import (
     PayloadTooLarge,
     Provider,
     Rule,
+    base64url,
     classify,
     http_url,
 )
@@ -282,9 +282,9 @@ class Fcm(Provider):
             "iat": now,
             "exp": now + _LIFE,
         }
-        signed = f"{_base64(_compact(header))}.{_base64(_compact(claims))}"
+        signed = f"{base64url(_compact(header))}.{base64url(_compact(claims))}"
         signature = self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA256())
-        form = {"grant_type": _GRANT_TYPE, "assertion": f"{signed}.{_base64(signature)}"}
+        form = {"grant_type": _GRANT_TYPE, "assertion": f"{signed}.{base64url(signature)}"}
         return HttpRequest(
             method="POST",
             url=self._token_uri,
@@ -482,7 +482,3 @@ _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encod
 
 def _compact(value: object) -> bytes:
     return _json(value).encode()
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")

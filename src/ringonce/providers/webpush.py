@@ -9,8 +9,6 @@ the service worker uses the payload's ``tag``.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -39,7 +37,9 @@ from ringonce.provider import (
     PayloadTooLarge,
     Provider,
     Rule,
+    base64url,
     es256,
+    from_base64url,
 )
 
 _RFC = "RFC 8030"
@@ -184,7 +184,7 @@ class WebPush(Provider):
             )
         if not 0 <= options.ttl <= _LONGEST_TTL:
             raise ConfigError(f"it is not between 0 and {_LONGEST_TTL} seconds", field="ttl")
-        self._public = _base64(_point(key.public_key()))
+        self._public = base64url(_point(key.public_key()))
 
         @lru_cache(maxsize=1024)
         def token(origin: str, expires: int) -> str:
@@ -220,7 +220,7 @@ class WebPush(Provider):
             raise _bad("keys.auth is not 16 bytes in base64url", _MEND)
         whole = {
             "endpoint": _endpoint(value.get("endpoint")),
-            "keys": {"auth": _base64(secret), "p256dh": _base64(public)},
+            "keys": {"auth": base64url(secret), "p256dh": base64url(public)},
         }
         return _compact(whole).decode()
 
@@ -259,7 +259,7 @@ class WebPush(Provider):
                 ("user-agent", "ringonce"),
                 ("ttl", str(ttl)),
                 ("urgency", message.priority),
-                ("topic", _base64(hashlib.sha256(message.reference.encode()).digest()[:24])),
+                ("topic", base64url(hashlib.sha256(message.reference.encode()).digest()[:24])),
                 ("authorization", f"vapid t={token},k={self._public}"),
             ),
             body=body,
@@ -388,13 +388,9 @@ def _bytes(text: object) -> bytes:
     if not _BASE64.fullmatch(bare):
         return b""
     try:
-        return base64.urlsafe_b64decode(bare + "=" * (-len(bare) % 4))
-    except binascii.Error:
+        return from_base64url(bare)
+    except ValueError:
         return b""
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def _compact(value: object) -> bytes:

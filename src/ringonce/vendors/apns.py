@@ -10,8 +10,6 @@ file before it prints its port.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import time
 import uuid
@@ -24,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
+from ringonce.core.base64url import from_base64url
 from ringonce.vendors.bodies import document, reply
 from ringonce.vendors.http import Call, HttpStandIn, Reply
 from ringonce.vendors.standin import arguments, common
@@ -167,22 +166,14 @@ class ApnsApi(HttpStandIn):
     def _claims(self, token: str) -> dict[str, Any] | None:
         signed, _, signature = token.rpartition(".")
         try:
-            raw = _decoded(signature)
+            raw = from_base64url(signature)
             both = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
             self._key.public_key().verify(both, signed.encode(), ec.ECDSA(hashes.SHA256()))
-            head, claims = (json.loads(_decoded(part)) for part in signed.split("."))
+            head, claims = (json.loads(from_base64url(part)) for part in signed.split("."))
         except (InvalidSignature, ValueError):
             return None
         known = (head.get("alg"), head.get("kid"), claims.get("iss")) == ("ES256", self.key_id, self.team_id)
         return claims if known else None
-
-
-def _decoded(text: str) -> bytes:
-    """Base64url. Raises ValueError."""
-    try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except binascii.Error as error:
-        raise ValueError(text) from error
 
 
 def _no(status: int, reason: str, **more: int) -> Reply:

@@ -10,8 +10,6 @@ the service account to that file before it prints its port.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import secrets
 import time
@@ -24,6 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from ringonce.core.base64url import from_base64url
 from ringonce.vendors.http import Call, HttpStandIn, Reply
 from ringonce.vendors.standin import arguments, common
 
@@ -200,9 +199,9 @@ class FcmApi(HttpStandIn):
     def _valid(self, assertion: str) -> bool:
         signed, _, signature = assertion.rpartition(".")
         try:
-            claims = json.loads(_decoded(signed.partition(".")[2]))
+            claims = json.loads(from_base64url(signed.partition(".")[2]))
             self._key.public_key().verify(
-                _decoded(signature), signed.encode(), padding.PKCS1v15(), hashes.SHA256()
+                from_base64url(signature), signed.encode(), padding.PKCS1v15(), hashes.SHA256()
             )
         except (InvalidSignature, ValueError):
             return False
@@ -211,14 +210,6 @@ class FcmApi(HttpStandIn):
         ours = {"iss": self.credentials["client_email"], "aud": self.url + TOKEN_PATH, "scope": _SCOPE}
         since, until = int(claims.get("iat", 0)), int(claims.get("exp", 0))
         return told == ours and since <= now + 60 and now < until <= since + 3600
-
-
-def _decoded(text: str) -> bytes:
-    """Base64url. Raises ValueError."""
-    try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except binascii.Error as error:
-        raise ValueError(text) from error
 
 
 def _message(call: Call) -> dict[str, Any]:

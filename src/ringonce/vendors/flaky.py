@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from ringonce.core.base64url import base64url
 from ringonce.vendors.fcm import FcmApi
 from ringonce.vendors.ledger import Ledger
 from ringonce.vendors.script import Fault, Plan, Rule
@@ -244,7 +245,7 @@ def webpush(chosen: random.Random, count: int, folder: Path | None, *, dead: Seq
     )
     # 255 bits: below the order of the curve, whatever is drawn.
     number = chosen.getrandbits(255) | 1
-    sender = _encoded(
+    sender = base64url(
         ec.derive_private_key(number, ec.SECP256R1())
         .public_key()
         .public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
@@ -265,7 +266,7 @@ def webpush(chosen: random.Random, count: int, folder: Path | None, *, dead: Seq
         server=server,
         ledger=server.ledger,
         provider='provider = "webpush"\n'
-        f'vapid_private_key = "{_encoded(number.to_bytes(32))}"\nsubject = "mailto:push@{DOMAIN}"\n',
+        f'vapid_private_key = "{base64url(number.to_bytes(32))}"\nsubject = "mailto:push@{DOMAIN}"\n',
         in_doubt="assume_sent",
         address=subscription,
         seen_as=lambda value: urlsplit(json.loads(value)["endpoint"]).path,
@@ -290,10 +291,6 @@ def inapp(people: int) -> Way:
 def limited() -> Fault:
     """Too many requests; the next one may come in a second."""
     return Fault("status", 429, headers=(("Retry-After", "1"),))
-
-
-def _encoded(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def common(rules: Sequence[Rule], chosen: random.Random, folder: Path | None, name: str) -> dict[str, Any]:

@@ -9,8 +9,6 @@ public key as the body (or nothing) makes a browser and answers its PushSubscrip
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import json
 import os
@@ -25,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from ringonce.core.base64url import base64url, from_base64url
 from ringonce.vendors.http import Call, HttpStandIn, Reply
 from ringonce.vendors.standin import arguments, common
 
@@ -77,11 +76,11 @@ class PushService(HttpStandIn):
     def subscribe(self, sender: str | None = None) -> dict[str, Any]:
         """A new browser's PushSubscription. ``sender``: the only VAPID public key that may send to it; None: any."""
         key, secret = ec.generate_private_key(ec.SECP256R1()), os.urandom(16)
-        path = f"/push/{len(self.browsers) + 1}-{_encoded(os.urandom(6))}"
+        path = f"/push/{len(self.browsers) + 1}-{base64url(os.urandom(6))}"
         subscription = {
             "endpoint": self.url + path,
             "expirationTime": None,
-            "keys": {"p256dh": _encoded(_point(key.public_key())), "auth": _encoded(secret)},
+            "keys": {"p256dh": base64url(_point(key.public_key())), "auth": base64url(secret)},
         }
         self.browsers[path] = Browser(key, secret, sender or None, subscription)
         return subscription
@@ -158,8 +157,8 @@ class PushService(HttpStandIn):
         token, public = match["t"] or match["t2"], match["k"] or match["k2"]
         signed, _, signature = token.rpartition(".")
         try:
-            raw, claims = _decoded(signature), json.loads(_decoded(signed.partition(".")[2]))
-            key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), _decoded(public))
+            raw, claims = from_base64url(signature), json.loads(from_base64url(signed.partition(".")[2]))
+            key = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), from_base64url(public))
             pair = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
             key.verify(pair, signed.encode(), ec.ECDSA(hashes.SHA256()))
         except (InvalidSignature, ValueError):
@@ -195,18 +194,6 @@ def _opened(browser: Browser, body: bytes) -> dict[str, Any] | None:
 
 def _point(key: ec.EllipticCurvePublicKey) -> bytes:
     return key.public_bytes(serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint)
-
-
-def _encoded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
-
-
-def _decoded(text: str) -> bytes:
-    """Base64url. Raises ValueError."""
-    try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    except binascii.Error as error:
-        raise ValueError(text) from error
 
 
 def _error(status: int, errno: int | None, message: str) -> Reply:

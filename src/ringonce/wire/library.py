@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ringonce.model.exchange import Fault, LibraryAnswer, NoAnswer
+from ringonce.wire.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,27 +38,18 @@ class LibraryWire:
 
     def __init__(self, threads: int = THREADS) -> None:
         self._places = asyncio.Semaphore(threads)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._closed = False
 
     def submit(self, batch: Sequence[tuple[object, LibraryRequest]], deliver: Deliver) -> None:
         """Begin all of ``batch``; so many at a time as there are threads."""
         for token, request in batch:
-            task = asyncio.get_running_loop().create_task(self._carry(token, request, deliver))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.begin(self._carry(token, request, deliver))
 
     async def close(self, grace: float) -> None:
         """Wait up to ``grace`` seconds for what runs, then give it up; a thread that still runs is left behind."""
         self._closed = True
-        try:
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=max(0.0, grace))
-        finally:
-            for task in list(self._tasks):
-                task.cancel()
-            while self._tasks:
-                await asyncio.wait(self._tasks)
+        await self._tasks.end(grace)
 
     async def _carry(self, token: object, request: LibraryRequest, deliver: Deliver) -> None:
         try:

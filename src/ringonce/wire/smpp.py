@@ -17,6 +17,7 @@ from ringonce.model.exchange import Fault, NoAnswer, SmsAnswer
 from ringonce.wire.smpp_line import Line
 from ringonce.wire.smpp_pdu import OK, message_id
 from ringonce.wire.smpp_session import Broken, Refused
+from ringonce.wire.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,16 +39,14 @@ class SmsWire:
     def __init__(self, *, ca_file: str | None = None) -> None:
         self._ca_file = ca_file
         self._lines: dict[SmsCenter, Line] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._tls: ssl.SSLContext | None = None
         self._closed = False
 
     def submit(self, batch: Sequence[tuple[object, SmsRequest]], deliver: Deliver) -> None:
         """Begin all of ``batch``, one task each."""
         for token, request in batch:
-            task = asyncio.get_running_loop().create_task(self._carry(token, request, deliver))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.begin(self._carry(token, request, deliver))
 
     def listen(self, center: SmsCenter, heard: SmsHeard) -> None:
         """Keep sessions with ``center`` and call ``heard`` with what it delivers; it is acknowledged afterwards."""
@@ -57,13 +56,8 @@ class SmsWire:
         """Wait up to ``grace`` seconds for what runs, give the rest up, say good-bye to the centers."""
         self._closed = True
         try:
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=max(0.0, grace))
+            await self._tasks.end(grace)
         finally:
-            for task in list(self._tasks):
-                task.cancel()
-            while self._tasks:
-                await asyncio.wait(self._tasks)
             await asyncio.gather(*(line.close() for line in self._lines.values()))
             self._lines.clear()
             await asyncio.sleep(0)  # closed sockets are let go of in the next turn of the loop

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ringonce.model.exchange import Fault, NoAnswer
 from ringonce.wire.dialogue import Broken, Dialogue, Refused, broken
+from ringonce.wire.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ class MailWire:
         self._helo = helo
         self._max = max_connections
         self._pools: dict[MailServer, _Pool] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self._done: list[tuple[Deliver, object, Answer]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls: ssl.SSLContext | None = None
@@ -65,21 +66,14 @@ class MailWire:
             if self._closed:
                 self._post(deliver, token, _NOT_STARTED)
                 continue
-            task = self._loop.create_task(self._carry(token, request, deliver))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.begin(self._carry(token, request, deliver))
 
     async def close(self, grace: float) -> None:
         """Wait up to ``grace`` seconds for what runs, give the rest up, say good-bye to the servers."""
         self._closed = True
         try:
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=max(0.0, grace))
+            await self._tasks.end(grace)
         finally:
-            for task in list(self._tasks):
-                task.cancel()
-            while self._tasks:
-                await asyncio.wait(self._tasks)
             self._flush()
             await asyncio.gather(*(pool.close() for pool in self._pools.values()))
             self._pools.clear()
